@@ -1,0 +1,202 @@
+"""What crosses the line between inside and outside: values only.
+
+Flows in: nothing; these are types. Flows out: the same types on both sides of the boundary, as JSON.
+Decided here: the fields of a cell, of its outputs and of the events that stream back while it runs, and what
+an absent field means. The inside owns this file; the outside imports it and nothing else of the inside, and
+checks every value against it, because what comes from inside is data from a stranger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+Language = Literal["python", "javascript"]
+
+CellStatus = Literal[
+    "ok", "error", "timeout", "interrupted", "kernel_died", "sandbox_lost", "denied", "running"
+]
+"""How a cell ended. `running` until it has."""
+
+Rung = Literal["interrupt", "kill_children", "kill_kernel", "replace_sandbox"]
+"""The level of the deadline ladder that ended a cell."""
+
+Source = Literal["stdout", "stderr", "log", "result", "display", "error", "notice"]
+"""Where a text came from. `notice` is Cellwright's own sentence to the model."""
+
+MediaType = Literal["image/png", "image/jpeg", "image/webp"]
+
+
+class Value(BaseModel):
+    """Base of everything on the wire: frozen, and unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class Text(Value):
+    """One text that a cell produced."""
+
+    type: Literal["text"] = "text"
+    text: str
+    """The text as the model is to read it; lone surrogates are already replaced."""
+    source: Source
+    of_cell: int | None = None
+    """Number of the cell that wrote it, where that is an earlier one (late output); absent: this cell."""
+    missing_chars: int = 0
+    """Characters cut out of the middle; 0 when whole."""
+
+
+class Image(Value):
+    """One picture that a cell produced."""
+
+    type: Literal["image"] = "image"
+    media_type: MediaType
+    width: int
+    """Pixels, as the model is to see it."""
+    height: int
+    """Pixels, as the model is to see it."""
+    data: bytes
+    """The encoded file; base64 in JSON."""
+    of_cell: int | None = None
+    """As in `Text`."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the encoded file, 64 hex digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+Output = Annotated[Text | Image, Field(discriminator="type")]
+
+
+class Cell(Value):
+    """One piece of code and what came of it: opened, gathers outputs, is closed."""
+
+    number: int
+    """Counts from 1 within the session, over both languages."""
+    language: Language
+    code: str
+    status: CellStatus = "running"
+    outputs: tuple[Output, ...] = ()
+    truncated: bool = False
+    """True when anything was cut or dropped at a ceiling."""
+    rung: Rung | None = None
+    """Which rung ended it; absent when it ended by itself."""
+    started_at: str
+    """Moment in UTC, ISO 8601 with milliseconds and `Z`; taken outside."""
+    duration_ms: int | None = None
+    """Absent while running; measured outside."""
+    screen_before: str | None = None
+    """SHA-256 of the last screenshot taken before it; absent when none was taken."""
+    screen_after: str | None = None
+    """SHA-256 of the screenshot taken after it; absent when none was taken."""
+
+    @property
+    def text(self) -> str:
+        """All text outputs, joined by newlines."""
+        return "\n".join(o.text for o in self.outputs if isinstance(o, Text))
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """All image outputs, in order."""
+        return tuple(o for o in self.outputs if isinstance(o, Image))
+
+
+class Execute(Value):
+    """The request that posts a cell to the kernel host (`POST /cells`)."""
+
+    number: int
+    language: Language
+    code: str
+    deadline_s: float
+    """Seconds from arrival to the first rung, the interrupt. The other rungs follow one second apart."""
+
+
+class OutputEvent(Value):
+    """An output is complete."""
+
+    type: Literal["output"] = "output"
+    output: Output
+
+
+class PieceEvent(Value):
+    """Some text of an output that is not complete yet, for live views; the whole follows as an `OutputEvent`."""
+
+    type: Literal["piece"] = "piece"
+    text: str
+    source: Source
+
+
+class HeartbeatEvent(Value):
+    """The kernel host is alive; sent about once a second while a cell runs."""
+
+    type: Literal["heartbeat"] = "heartbeat"
+
+
+class ClosedEvent(Value):
+    """The cell has ended; the last event of its stream."""
+
+    type: Literal["closed"] = "closed"
+    status: CellStatus
+    truncated: bool = False
+    rung: Rung | None = None
+    kernel_generation: int = 1
+    """Goes up by one with each new kernel process of this language, whatever the cause."""
+
+
+Event = Annotated[OutputEvent | PieceEvent | HeartbeatEvent | ClosedEvent, Field(discriminator="type")]
+
+EVENT: TypeAdapter[OutputEvent | PieceEvent | HeartbeatEvent | ClosedEvent] = TypeAdapter(Event)
+
+
+class Forward(Value):
+    """A port on the inside's loopback that leads through the egress proxy to an allowed loopback service outside."""
+
+    host: str
+    """The allowed name or address as it was given, such as `127.0.0.1` or `localhost`."""
+    port: int
+
+
+class HostSettings(Value):
+    """What the kernel host is started with (`--settings JSON`). Nothing in it is secret: the model can read it."""
+
+    door: str
+    """`fd:N`, an inherited listening socket; `unix:PATH`; or `tcp:HOST:PORT`."""
+    width: int = 1440
+    """Pixels of the desktop."""
+    height: int = 1000
+    viewport_width: int = 1440
+    """Pixels of the page area in the browser window."""
+    viewport_height: int = 900
+    home: str = "/home/agent"
+    """Where cells run; the files API is rooted here."""
+    chromium: str = "/usr/lib/chromium/chromium"
+    chromium_sandbox: bool = True
+    """False only where Chromium's own sandbox cannot work."""
+    egress_socket: str | None = None
+    """Unix socket of the egress proxy; absent: there is no way out."""
+    forwards: tuple[Forward, ...] = ()
+    env: dict[str, str] = {}
+    """Added to the kernels' environment (`--env`)."""
+
+
+class Ready(Value):
+    """The answer of `GET /ready`, which waits until the inside is usable or has failed."""
+
+    ready: bool
+    missing: tuple[str, ...] = ()
+    """What is not up yet, or failed, each a sentence; empty when ready."""
+    versions: dict[str, str] = {}
+    """`chromium`, `python`, ... as the inside says."""
+
+
+class FileInfo(Value):
+    """One file below the sandbox's home."""
+
+    path: str
+    """Relative to home, with `/`."""
+    size_bytes: int
+    modified_at: str
+    """ISO 8601, UTC."""

@@ -1,0 +1,195 @@
+"""The tree of errors. What a model's code does wrong is an output; what goes wrong here is one of these.
+
+    CellwrightError
+    ├── UsageError                 the caller said something that cannot be done
+    │   ├── BadRequest             400  not JSON, wrong types, unknown language
+    │   ├── CodeTooLarge           413  more code than a cell may have
+    │   └── BadPath                400  a path that leaves the place it must stay in
+    ├── AuthError
+    │   ├── TokenRefused           401  no token, or another one
+    │   └── OriginRefused          403  a web page that is not ours asked
+    ├── NotFound                   404
+    │   ├── SessionNotFound
+    │   ├── RunNotFound
+    │   └── FileMissing
+    ├── SessionBusy                409  two cells at once in one session
+    ├── SessionClosed              410  it was closed, or its lease ended
+    ├── AtCapacity                 429  every sandbox is leased
+    ├── EnvironmentMissing         503  this machine lacks something; `doctor` says what
+    │   └── SandboxUnavailable     503  no sandbox could be started
+    ├── SandboxLost                502  the sandbox ended while it was needed
+    ├── ModelError                 502  the model server refused, or could not be reached
+    ├── ServiceUnreachable         502  no `cellwright serve` answers
+    └── RecordError                500
+        ├── JournalCorrupt         500  a record does not match its hash
+        └── DiskFull               507  the record could not be written
+
+Each leaf has one HTTP status, one exit status and one sentence. A message has four parts: what happened, what it
+usually means, what is left, what to do. Decided here: the statuses.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CellwrightError(Exception):
+    """Base of every error that is ours."""
+
+    http_status: ClassVar[int] = 500
+    exit_status: ClassVar[int] = 1
+    sentence: ClassVar[str] = "Something went wrong inside Cellwright."
+    """What this kind of error means, for when nothing more is known."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or self.sentence)
+
+
+class UsageError(CellwrightError):
+    """The caller said something that cannot be done."""
+
+    http_status = 400
+    exit_status = 2
+    sentence = "The request cannot be carried out as it stands."
+
+
+class BadRequest(UsageError):
+    """Not JSON, wrong types, unknown language."""
+
+    sentence = "The request could not be read."
+
+
+class CodeTooLarge(UsageError):
+    """More code than a cell may have."""
+
+    http_status = 413
+    sentence = "The code is larger than a cell may be."
+
+
+class BadPath(UsageError):
+    """A path that leaves the place it must stay in."""
+
+    sentence = "The path does not stay inside the sandbox's home."
+
+
+class AuthError(CellwrightError):
+    """The caller is not who may ask this."""
+
+    http_status = 401
+    exit_status = 2
+    sentence = "The caller may not do this."
+
+
+class TokenRefused(AuthError):
+    """No token, or another one."""
+
+    sentence = "The request carries no valid token."
+
+
+class OriginRefused(AuthError):
+    """A web page that is not ours asked."""
+
+    http_status = 403
+    sentence = "Requests from web pages are refused."
+
+
+class NotFound(CellwrightError):
+    """What was named does not exist."""
+
+    http_status = 404
+    exit_status = 2
+    sentence = "What was asked for does not exist."
+
+
+class SessionNotFound(NotFound):
+    """No session has this id."""
+
+    sentence = "There is no session with this id."
+
+
+class RunNotFound(NotFound):
+    """No run has this id."""
+
+    sentence = "There is no run with this id."
+
+
+class FileMissing(NotFound):
+    """No file has this path."""
+
+    sentence = "There is no file at this path in the sandbox."
+
+
+class SessionBusy(CellwrightError):
+    """Two cells at once in one session."""
+
+    http_status = 409
+    sentence = "The session is executing another cell."
+
+
+class SessionClosed(CellwrightError):
+    """It was closed, or its lease ended."""
+
+    http_status = 410
+    sentence = "The session is closed."
+
+
+class AtCapacity(CellwrightError):
+    """Every sandbox is leased."""
+
+    http_status = 429
+    sentence = "Every sandbox is in use."
+
+
+class EnvironmentMissing(CellwrightError):
+    """This machine lacks something that is needed."""
+
+    http_status = 503
+    exit_status = 3
+    sentence = "This machine lacks something that is needed. Run `cellwright doctor`."
+
+
+class SandboxUnavailable(EnvironmentMissing):
+    """No sandbox could be started."""
+
+    sentence = "No sandbox could be started. Run `cellwright doctor`."
+
+
+class SandboxLost(CellwrightError):
+    """The sandbox ended while it was needed."""
+
+    http_status = 502
+    sentence = "The sandbox ended unexpectedly."
+
+
+class ModelError(CellwrightError):
+    """The model server refused, or could not be reached."""
+
+    http_status = 502
+    sentence = "The model server gave no usable answer."
+
+
+class ServiceUnreachable(CellwrightError):
+    """No `cellwright serve` answers."""
+
+    http_status = 502
+    exit_status = 2
+    sentence = "No running `cellwright serve` answered."
+
+
+class RecordError(CellwrightError):
+    """The run on disk could not be read or written."""
+
+    sentence = "The run on disk could not be read or written."
+
+
+class JournalCorrupt(RecordError):
+    """A record does not match its hash."""
+
+    sentence = "The journal was changed after it was written."
+
+
+class DiskFull(RecordError):
+    """The record could not be written."""
+
+    http_status = 507
+    sentence = "The disk is full; the record could not be written."

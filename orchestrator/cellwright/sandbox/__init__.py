@@ -1,0 +1,1 @@
+"""Ways of making sandboxes, one file a backend; what they share is in `base`."""

@@ -1,0 +1,112 @@
+"""What a sandbox is to the rest of the outside, and what one is made from.
+
+Flows in: a `Spec`. Flows out: a `Sandbox`, reached through its one `Door`.
+Decided here: the fields of the Spec, and the two Protocols that every backend implements.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from cellwright.sandbox.door import Door
+
+
+class Limits(BaseModel):
+    """What one sandbox may use. Which of them hold on this machine, `SandboxInfo.limits` says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_bytes: int = 4 * 1024**3
+    processes: int = 512
+    open_files: int = 4096
+    tmp_bytes: int = 512 * 1024**2
+    """Size of /tmp, of /dev/shm and of home, each."""
+
+
+class Spec(BaseModel):
+    """The description from which a backend makes a sandbox; the run records it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    backend: str = "bubblewrap"
+    width: int = Field(default=1440, ge=640, le=3840)
+    """Pixels of the desktop."""
+    height: int = Field(default=1000, ge=480, le=2160)
+    allow: tuple[str, ...] = ()
+    """`HOST[:PORT]` entries of the egress allow-list; empty: no network."""
+    files: tuple[Path, ...] = ()
+    """Files or folders of the caller that are copied into the sandbox's home at start."""
+    out: Path | None = None
+    """Folder of the caller into which new and changed files of the sandbox's home are copied at close."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Environment of the kernels, besides what they are born with."""
+    cell_deadline_s: float = Field(default=120.0, gt=0)
+    """Seconds until a cell is interrupted, unless the call says otherwise."""
+    limits: Limits = Limits()
+
+
+class SandboxInfo(BaseModel):
+    """What is in force in one sandbox, observed outside."""
+
+    model_config = ConfigDict(frozen=True)
+
+    backend: str
+    isolated: bool
+    """False only for `none`."""
+    uid: int
+    """The uid outside; never 0 for an isolated one."""
+    pid: int
+    """Process id outside of the sandbox's first process."""
+    limits: dict[str, str]
+    """Limit name -> by what means it is enforced, or `not enforced` with the reason."""
+
+
+class Finding(BaseModel):
+    """One line of the doctor: a requirement, found or not."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    ok: bool
+    detail: str
+    """What was found, or what is missing."""
+    remedy: str | None = None
+    """The one command that mends it; absent when nothing is to be done."""
+
+
+class Sandbox(Protocol):
+    """One isolated place with one desktop and its kernels."""
+
+    @property
+    def info(self) -> SandboxInfo:
+        """What is in force."""
+
+    @property
+    def door(self) -> Door:
+        """The way to the kernel host."""
+
+    async def ended(self) -> str:
+        """Wait until the sandbox has ended by itself; return how, as a sentence."""
+
+    async def close(self) -> None:
+        """End every process in it and remove what it left; safe to call twice."""
+
+
+class Backend(Protocol):
+    """A way of making sandboxes."""
+
+    name: str
+
+    async def start(self, spec: Spec) -> Sandbox:
+        """Start a sandbox and return once it is usable.
+
+        Raises:
+            SandboxUnavailable: with what is missing, what it usually means and what to do.
+        """
+
+    def check(self) -> list[Finding]:
+        """Return what this backend needs of the machine, each with the command that mends it."""
