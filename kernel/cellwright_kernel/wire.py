@@ -15,9 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 Language = Literal["python", "javascript"]
 
-CellStatus = Literal[
-    "ok", "error", "timeout", "interrupted", "kernel_died", "sandbox_lost", "denied", "running"
-]
+CellStatus = Literal["ok", "error", "timeout", "interrupted", "kernel_died", "sandbox_lost", "denied", "running"]
 """How a cell ended. `running` until it has."""
 
 Rung = Literal["interrupt", "kill_children", "kill_kernel", "replace_sandbox"]
