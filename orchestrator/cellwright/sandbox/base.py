@@ -21,7 +21,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory_bytes: int = 4 * 1024**3
-    processes: int = 512
+    processes: int = 4096
+    """Processes and threads together; Chromium alone has some 300."""
     open_files: int = 4096
     tmp_bytes: int = 512 * 1024**2
     """Size of /tmp, of /dev/shm and of home, each."""
@@ -101,12 +102,13 @@ class Backend(Protocol):
 
     name: str
 
-    async def start(self, spec: Spec) -> Sandbox:
+    async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
         """Start a sandbox and return once it is usable.
+
+        Args:
+            spec: What to make it from.
+            egress_socket: Unix socket of the session's egress proxy, already listening; absent: no network at all.
 
         Raises:
             SandboxUnavailable: with what is missing, what it usually means and what to do.
         """
-
-    def check(self) -> list[Finding]:
-        """Return what this backend needs of the machine, each with the command that mends it."""

@@ -1,0 +1,260 @@
+"""Sandboxes made by bubblewrap: user, pid, net, ipc, uts and cgroup namespaces of their own, no daemon, no root.
+
+Flows in: a Spec. Flows out: a running sandbox, its kernel host behind a socket that was made out here.
+Decided here: what of the machine is visible inside (its /usr and five things of /etc, read-only), that the launcher
+never runs as uid 0, that nothing of the caller's environment enters, and which limits are set.
+
+The kernel host inherits its listening socket, so nothing inside can take its place, and a pipe whose end tells it
+that we are gone. The options go over a descriptor (`--args`), since /proc/1/cmdline is readable inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from cellwright.egress import forwards
+from cellwright.errors import SandboxUnavailable
+from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
+from cellwright.sandbox.door import Door
+from cellwright.sandbox.launch import Launched, launch, memfd
+from cellwright.sandbox.place import Place, take_place
+from cellwright.sandbox.runtime import chromium_path, kernel_folder, runtime_folder
+from cellwright.sandbox.seccomp import browser_filter
+from cellwright_kernel.wire import Forward, HostSettings
+
+READY_S: Final = 30.0
+"""Seconds that the inside has to become usable; 1.5 to 2.5 are usual on two cores."""
+
+_ETC: Final = ("fonts", "alternatives", "ld.so.cache", "ssl/certs", "mime.types", "X11")
+"""What of the machine's /etc is visible inside. Fonts and loader cache are needed; the rest is absent if missing."""
+
+_PASSWD: Final = "root:x:0:0::/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/home/agent:/bin/bash\n"  # noqa: S105 - no password in it
+_GROUP: Final = "root:x:0:\nagent:x:1000:\n"
+_HOSTS: Final = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+
+
+class BubblewrapBackend:
+    """The default backend."""
+
+    name = "bubblewrap"
+
+    async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
+        """See `Backend.start`."""
+        command = shutil.which("bwrap")
+        if command is None:
+            raise SandboxUnavailable(
+                "There is no bubblewrap (`bwrap`) on this machine. Usually the Debian package is not installed. "
+                "Nothing was started, isolated or not. Run `apt-get install bubblewrap`, or `bash scripts/setup.sh`."
+            )
+        place = take_place()
+        try:
+            return await _start(command, spec, place, egress_socket)
+        except BaseException:
+            place.leave()
+            raise
+
+
+class _BubblewrapSandbox:
+    """One sandbox; `launched` is its outermost process."""
+
+    def __init__(self, place: Place, launched: Launched, door: Door, spec: Spec) -> None:
+        self._place = place
+        self._launched = launched
+        self._door = door
+        self._spec = spec
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "ready"
+        return f"<Sandbox bubblewrap: {state}, pid {self._launched.pid}, uid {self._place.uid}>"
+
+    @property
+    def info(self) -> SandboxInfo:
+        limits = self._spec.limits
+        return SandboxInfo(
+            backend="bubblewrap",
+            isolated=True,
+            uid=self._place.uid,
+            pid=self._launched.pid,
+            limits={
+                "processes": f"{limits.processes} by rlimit within the user namespace",
+                "open_files": f"{limits.open_files} a process by rlimit",
+                "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm and home by tmpfs size",
+                "memory_bytes": "not enforced: no memory group is set up",
+            },
+        )
+
+    @property
+    def door(self) -> Door:
+        return self._door
+
+    async def ended(self) -> str:
+        return await self._launched.ended()
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._door.close()
+            await self._launched.end()
+        finally:
+            self._place.leave()
+
+
+async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | None) -> Sandbox:
+    async with AsyncExitStack() as undo:
+        door_path = place.folder / "door"
+        listener = _listen(door_path)
+        undo.callback(listener.close)
+        settings = host_settings(spec, door=f"fd:{listener.fileno()}", forwards=forwards(spec.allow))
+        if egress_socket is not None:
+            settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
+        descriptors = _Descriptors(
+            seccomp=memfd("seccomp", browser_filter()),
+            passwd=memfd("passwd", _PASSWD.encode()),
+            group=memfd("group", _GROUP.encode()),
+            hosts=memfd("hosts", _HOSTS.encode()),
+        )
+        undo.callback(descriptors.close)
+        args = memfd("args", b"\0".join(a.encode() for a in _options(spec, descriptors, egress_socket)) + b"\0")
+        undo.callback(os.close, args)
+        launched = await launch(
+            [command, "--args", str(args), "--", *_inner(spec, settings)],
+            uid=place.uid if place.drops else None,
+            keep=(args, listener.fileno(), *descriptors.all),
+        )
+        undo.push_async_callback(launched.end)
+        sandbox = _BubblewrapSandbox(place, launched, Door.at(door_path), spec)
+        listener.close()  # from here on only the inside answers, and a dead inside refuses at once
+        await wait_ready(sandbox, launched)
+        undo.pop_all()
+        descriptors.close()
+        os.close(args)
+        return sandbox
+
+
+async def wait_ready(sandbox: Sandbox, launched: Launched) -> None:
+    """Wait until the kernel host says that the inside is usable.
+
+    Raises:
+        SandboxUnavailable: It ended, failed, or was not usable within `READY_S`.
+    """
+    asking = asyncio.ensure_future(sandbox.door.ready(READY_S))
+    ending = asyncio.ensure_future(launched.ended())
+    try:
+        await asyncio.wait({asking, ending}, timeout=READY_S + 5, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done() and asking.exception() is None and asking.result().ready:
+            return
+        if asking.done() and asking.exception() is None:
+            what = " ".join(asking.result().missing)
+        elif ending.done():
+            what = f"The sandbox ended while starting: {ending.result()}"
+        else:
+            what = f"The inside was not usable within {READY_S:.0f} s."
+    finally:
+        for waiting in (asking, ending):
+            waiting.cancel()
+        await asyncio.gather(asking, ending, return_exceptions=True)
+    raise SandboxUnavailable(
+        f"{what} {launched.log_tail()} Usually a package is missing or user namespaces are not allowed here. "
+        "Nothing is left running. Run `cellwright doctor`."
+    )
+
+
+def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward]) -> HostSettings:
+    """Return what the kernel host is started with, as far as every backend says it alike."""
+    return HostSettings(
+        door=door,
+        width=spec.width,
+        height=spec.height,
+        viewport_width=spec.width,
+        viewport_height=spec.height - 100,
+        chromium=str(chromium_path()),
+        forwards=tuple(forwards),
+        env=spec.env,
+    )
+
+
+class _Descriptors:
+    """The memory files that bubblewrap reads."""
+
+    def __init__(self, *, seccomp: int, passwd: int, group: int, hosts: int) -> None:
+        self.seccomp, self.passwd, self.group, self.hosts = seccomp, passwd, group, hosts
+        self.all: tuple[int, ...] = (seccomp, passwd, group, hosts)
+
+    def close(self) -> None:
+        for descriptor in self.all:
+            os.close(descriptor)
+        self.all = ()
+
+
+def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None) -> list[str]:
+    size = str(spec.limits.tmp_bytes)
+    runtime = str(runtime_folder())
+    options = [
+        *"--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup".split(),
+        *"--uid 1000 --gid 1000 --hostname sandbox --die-with-parent --new-session".split(),
+        *"--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/sbin /sbin".split(),
+        *"--symlink usr/lib /lib --symlink usr/lib64 /lib64 --dir /etc".split(),
+        *(part for name in _ETC for part in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")),
+        *("--perms", "0644", "--ro-bind-data", str(fds.passwd), "/etc/passwd"),
+        *("--perms", "0644", "--ro-bind-data", str(fds.group), "/etc/group"),
+        *("--perms", "0644", "--ro-bind-data", str(fds.hosts), "/etc/hosts"),
+        # as uid 0 outside, /proc/sys would be writable without the second mount; belt and braces for the rest
+        *"--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev".split(),
+        *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),  # noqa: S108 - the sandbox's own
+        *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
+        *("--dir", "/home", "--size", size, "--tmpfs", "/home/agent"),
+        *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108 - the sandbox's own
+        *("--ro-bind", runtime, "/opt/cellwright"),
+        *("--ro-bind", str(kernel_folder()), "/opt/cellwright/kernel"),
+        *_chromium_bind(),
+        *("--chdir", "/home/agent", "--clearenv", "--cap-drop", "ALL", "--seccomp", str(fds.seccomp)),
+        *(part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)),
+    ]
+    if egress_socket is not None:
+        options += ["--ro-bind", str(egress_socket.parent), "/run/egress"]
+    # last: the root itself is a tmpfs without a size, which a cell could fill
+    return [*options, "--remount-ro", "/"]
+
+
+_ENVIRONMENT: Final = {
+    "PATH": "/opt/cellwright/bin:/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/home/agent",
+    "USER": "agent",
+    "LOGNAME": "agent",
+    "SHELL": "/bin/bash",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+}
+
+
+def _chromium_bind() -> list[str]:
+    """A Chromium outside /usr is bound at its own place."""
+    folder = chromium_path().parent
+    return [] if folder.is_relative_to("/usr") else ["--ro-bind", str(folder), str(folder)]
+
+
+def _inner(spec: Spec, settings: HostSettings) -> list[str]:
+    limits = spec.limits
+    return [
+        # set within the user namespace the process limit counts per sandbox, not per outer uid
+        *("/usr/bin/prlimit", f"--nproc={limits.processes}", f"--nofile={limits.open_files}", "--core=0", "--"),
+        *("/opt/cellwright/bin/python", "-P", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()),
+    ]
+
+
+def _listen(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.listen(64)
+    return listener

@@ -1,0 +1,223 @@
+"""The way into a sandbox: HTTP to the kernel host, over whatever socket the backend made.
+
+Flows in: requests of the session. Flows out: events and answers of the kernel host, each checked against the wire
+types before anyone sees it. Decided here: how large a line, a screenshot and a file from inside may be, how long its
+silence is believed, and that anything else than a well-formed answer means the sandbox is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import httpx2
+from pydantic import TypeAdapter, ValidationError
+
+from cellwright.errors import BadPath, FileMissing, SandboxLost, UsageError
+from cellwright_kernel.wire import EVENT, ClosedEvent, Event, Execute, FileInfo, Language, Ready
+
+SILENCE_S: Final = 5.0
+"""Seconds without any event, heartbeats included, after which the kernel host counts as gone."""
+LINE_BYTES: Final = 96 * 1024**2
+"""Largest event: 64 MiB of kept text as base64, and room around it."""
+CELL_BYTES: Final = 256 * 1024**2
+"""Everything that one cell may send through the door."""
+FILE_BYTES: Final = 512 * 1024**2
+SCREEN_BYTES: Final = 64 * 1024**2
+
+_FILES: Final = TypeAdapter(list[FileInfo])
+
+
+class Door:
+    """One kernel host's door.
+
+    Args:
+        transport: An httpx2 transport that leads to the kernel host, and to nothing else.
+    """
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
+        self._client = httpx2.AsyncClient(
+            transport=transport,
+            base_url="http://sandbox",
+            timeout=httpx2.Timeout(SILENCE_S),
+            trust_env=False,
+        )
+
+    @classmethod
+    def at(cls, socket_path: Path) -> Door:
+        """Return the door behind a Unix socket."""
+        return cls(httpx2.AsyncHTTPTransport(uds=str(socket_path)))
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._client.aclose()
+
+    async def ready(self, timeout_s: float) -> Ready:
+        """Wait until the inside is usable or has failed.
+
+        Raises:
+            SandboxLost: The kernel host gave no answer in time.
+        """
+        params = {"timeout_s": str(timeout_s)}
+        async with self._request("GET", "/ready", params=params, timeout=timeout_s + SILENCE_S) as response:
+            return _checked(Ready, await _bounded(response, 1024**2))
+
+    async def execute(self, request: Execute) -> AsyncIterator[Event]:
+        """Post a cell and yield its events as they arrive; the last one is a `ClosedEvent`.
+
+        Raises:
+            SandboxLost: The stream broke off, fell silent, or said what no kernel host says.
+        """
+        body = request.model_dump_json().encode()
+        async with self._request("POST", "/cells", content=body) as response:
+            async for line in _lines(response):
+                event = _event(line)
+                yield event
+                if isinstance(event, ClosedEvent):
+                    return
+        raise SandboxLost("The kernel host ended a cell's stream without closing the cell.")
+
+    async def interrupt(self, language: Language) -> None:
+        """Ask the kernel to stop its cell and keep its variables."""
+        async with self._request("POST", f"/kernels/{language}/interrupt") as response:
+            await _bounded(response, 4096)
+
+    async def restart(self, language: Language, *, timeout_s: float = 20.0) -> None:
+        """Replace the kernel; its variables are gone, files and desktop stay."""
+        async with self._request("POST", f"/kernels/{language}/restart", timeout=timeout_s) as response:
+            await _bounded(response, 4096)
+
+    async def screenshot(self, known: str | None = None) -> tuple[bytes, str] | None:
+        """Take a screenshot of the whole desktop.
+
+        Args:
+            known: The tag of the last screenshot, if there was one.
+
+        Returns:
+            PNG bytes and the tag of these pixels; None when they are still those of `known`.
+        """
+        headers = {"If-None-Match": known} if known else {}
+        async with self._request("GET", "/screen.png", headers=headers) as response:
+            if response.status_code == httpx2.codes.NOT_MODIFIED:
+                return None
+            return await _bounded(response, SCREEN_BYTES), response.headers.get("ETag", "")[:200]
+
+    async def list_files(self, path: str = "") -> list[FileInfo]:
+        """Return the files below a folder of the sandbox's home."""
+        async with self._request("GET", "/files", params={"path": path}) as response:
+            return _checked_list(await _bounded(response, 16 * 1024**2))
+
+    async def read_file(self, path: str) -> AsyncIterator[bytes]:
+        """Yield a file's bytes, at most `FILE_BYTES` of them.
+
+        Raises:
+            FileMissing: There is no regular file at this path.
+            BadPath: The path leaves the sandbox's home, or passes through a link.
+        """
+        async with self._request("GET", f"/files/{quote(path)}", timeout=30.0) as response:
+            async for chunk in _limited(response, FILE_BYTES):
+                yield chunk
+
+    async def write_file(self, path: str, data: bytes) -> None:
+        """Write a file below the sandbox's home, folders included."""
+        async with self._request("PUT", f"/files/{quote(path)}", content=data, timeout=30.0) as response:
+            await _bounded(response, 4096)
+
+    async def delete_file(self, path: str) -> None:
+        """Remove a file below the sandbox's home."""
+        async with self._request("DELETE", f"/files/{quote(path)}") as response:
+            await _bounded(response, 4096)
+
+    @asynccontextmanager
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | None = None,
+        params: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+        timeout: float = SILENCE_S,  # noqa: ASYNC109 - httpx2's own limit between two reads, not one for the whole
+    ) -> AsyncIterator[httpx2.Response]:
+        try:
+            async with self._client.stream(
+                method, path, content=content, params=params, headers=headers, timeout=timeout
+            ) as response:
+                if response.is_error:
+                    _raise_for(response.status_code, await _bounded(response, 64 * 1024))
+                yield response
+        except httpx2.TimeoutException as error:
+            raise SandboxLost("The kernel host fell silent.") from error
+        except httpx2.HTTPError as error:
+            raise SandboxLost(f"The connection to the kernel host broke: {error or type(error).__name__}.") from error
+
+
+async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Split a bounded stream at newlines; httpx2's own splitter knows no longest line."""
+    rest = bytearray()
+    async for chunk in _limited(response, CELL_BYTES):
+        rest += chunk
+        if len(rest) > LINE_BYTES:
+            raise SandboxLost("The kernel host sent a line without end.")
+        if b"\n" not in chunk:
+            continue
+        *whole, last = bytes(rest).split(b"\n")
+        rest = bytearray(last)
+        for line in whole:
+            if line:
+                yield line
+
+
+async def _limited(response: httpx2.Response, limit: int) -> AsyncIterator[bytes]:
+    size = 0
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > limit:
+            raise SandboxLost(f"The kernel host sent more than {limit} bytes.")
+        yield chunk
+
+
+async def _bounded(response: httpx2.Response, limit: int) -> bytes:
+    return b"".join([chunk async for chunk in _limited(response, limit)])
+
+
+def _event(line: bytes) -> Event:
+    try:
+        return EVENT.validate_json(line)
+    except ValidationError as error:
+        raise SandboxLost(f"The kernel host said what no kernel host says: {_first(error)}.") from error
+
+
+def _checked(kind: type[Ready], data: bytes) -> Ready:
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        raise SandboxLost(f"The kernel host gave a malformed answer: {_first(error)}.") from error
+
+
+def _checked_list(data: bytes) -> list[FileInfo]:
+    try:
+        return _FILES.validate_json(data)
+    except ValidationError as error:
+        raise SandboxLost(f"The kernel host gave a malformed list of files: {_first(error)}.") from error
+
+
+def _first(error: ValidationError) -> str:
+    return str(error.errors(include_url=False, include_input=False)[0]["msg"])
+
+
+def _raise_for(status: int, body: bytes) -> None:
+    """Turn the kernel host's refusal into ours; its words are shown as its words, cut short."""
+    said = body[:500].decode("utf-8", "replace")
+    match status:
+        case 404:
+            raise FileMissing(f"There is no file there in the sandbox: {said}")
+        case 400 | 403:
+            raise BadPath(f"The sandbox refused the path: {said}")
+        case 409 | 413:
+            raise UsageError(f"The sandbox refused the request: {said}")
+        case _:
+            raise SandboxLost(f"The kernel host answered with status {status}: {said}")
