@@ -1,1 +1,28 @@
-"""Ways of making sandboxes, one file a backend; what they share is in `base`."""
+"""Ways of making sandboxes, one file a backend; what they share is in `base`.
+
+Flows in: a backend's name. Flows out: the backend. Decided here: which names there are.
+"""
+
+from __future__ import annotations
+
+from cellwright.errors import UsageError
+from cellwright.sandbox.base import Backend
+
+
+def backend_named(name: str) -> Backend:
+    """Return the backend of this name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    match name:
+        case "bubblewrap":
+            from cellwright.sandbox.bubblewrap import BubblewrapBackend  # noqa: PLC0415 - only what is used is loaded
+
+            return BubblewrapBackend()
+        case "none":
+            from cellwright.sandbox.unisolated import UnisolatedBackend  # noqa: PLC0415 - the same
+
+            return UnisolatedBackend()
+        case _:
+            raise UsageError(f"There is no sandbox backend {name!r}. Use `bubblewrap`, or `none` for development.")

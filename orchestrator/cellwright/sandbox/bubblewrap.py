@@ -112,7 +112,7 @@ class _BubblewrapSandbox:
 async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | None) -> Sandbox:
     async with AsyncExitStack() as undo:
         door_path = place.folder / "door"
-        listener = _listen(door_path)
+        listener = listen(door_path)
         undo.callback(listener.close)
         settings = host_settings(spec, door=f"fd:{listener.fileno()}", forwards=forwards(spec.allow))
         if egress_socket is not None:
@@ -252,7 +252,8 @@ def _inner(spec: Spec, settings: HostSettings) -> list[str]:
     ]
 
 
-def _listen(path: Path) -> socket.socket:
+def listen(path: Path) -> socket.socket:
+    """Return a listening Unix socket that only its owner may connect to."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(path))
     path.chmod(0o600)

@@ -38,6 +38,11 @@ class Launched:
         """Wait until it has ended; return how, as a sentence."""
         return how_it_ended(await self._process.wait())
 
+    def ask_to_end(self) -> None:
+        """Let go of the leash: a kernel host that notices stops in order."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
     async def end(self) -> None:
         """Kill it, and with it everything inside its pid namespace; return once it is reaped."""
         if self._process.returncode is None:
@@ -46,8 +51,7 @@ class Launched:
         async with asyncio.timeout(END_S):
             await self._process.wait()
             await self._drain
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self.ask_to_end()
 
     def log_tail(self) -> str:
         """Return the end of what it wrote to stderr, for an error message."""

@@ -1,0 +1,113 @@
+"""Files of the caller into the sandbox, and files of the sandbox out to the caller.
+
+Flows in: paths that the caller named. Flows out: copies. Decided here: links are refused on the way in, so that nothing
+enters that was not named; on the way out a name from inside is only ever a name below the caller's folder, and what
+is there already as a link is not followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from cellwright.errors import BadPath, CellwrightError, UsageError
+from cellwright.sandbox.base import Spec
+from cellwright.sandbox.door import FILE_BYTES, Door
+
+OUT_FILES: Final = 1000
+"""Most files that are copied out."""
+OUT_BYTES: Final = 2 * 1024**3
+
+
+async def copy_in(paths: Sequence[Path], door: Door) -> None:
+    """Copy files and folders into the sandbox's home, under their own names.
+
+    Raises:
+        UsageError: One does not exist, is a link, is not a regular file, or is too large. Nothing is copied then.
+    """
+    for source, name in list(_files_below(paths)):
+        await door.write_file(name, source.read_bytes())
+
+
+async def copy_out(door: Door, spec: Spec) -> list[Path]:
+    """Copy what is new in the sandbox's home into the caller's folder; return the files written."""
+    if spec.out is None:
+        return []
+    entered = {name: source.stat().st_size for source, name in _files_below(spec.files)}
+    written, size = [], 0
+    for info in await door.list_files():
+        if _is_hidden(info.path) or entered.get(info.path) == info.size_bytes:
+            continue
+        size += info.size_bytes
+        if len(written) >= OUT_FILES or size > OUT_BYTES:
+            raise UsageError(
+                f"The sandbox's home holds more than is copied out ({OUT_FILES} files, {OUT_BYTES >> 20} MiB). "
+                f"{len(written)} files were copied to {spec.out}."
+            )
+        data = b"".join([chunk async for chunk in door.read_file(info.path)])
+        written.append(_write(spec.out, info.path, data))
+    return written
+
+
+def _files_below(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"There is no file {path}. Nothing was copied into the sandbox.")
+        if not path.is_dir():
+            yield _enterable(path), path.name
+            continue
+        base = path.resolve()
+        for folder, folders, names in os.walk(base):
+            for name in folders + names:
+                _refuse_link(Path(folder, name))
+            for name in sorted(names):
+                file = Path(folder, name)
+                yield _enterable(file), str(PurePosixPath(base.name, *file.relative_to(base).parts))
+
+
+def _enterable(path: Path) -> Path:
+    _refuse_link(path)
+    if not path.is_file():
+        raise UsageError(f"{path} is not a regular file. Nothing was copied into the sandbox.")
+    if path.stat().st_size > FILE_BYTES:
+        raise UsageError(f"{path} is larger than {FILE_BYTES >> 20} MiB. Nothing was copied into the sandbox.")
+    return path
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise UsageError(
+            f"{path} is a symbolic link. It could lead to a file that was not meant. Nothing was copied into the "
+            "sandbox. Name the file itself."
+        )
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in PurePosixPath(name).parts)
+
+
+def _write(folder: Path, name: str, data: bytes) -> Path:
+    """Write below `folder`; every component is opened without following a link."""
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or any(part in {"..", ""} or "\0" in part for part in parts):
+        raise BadPath(f"The sandbox named a file {name[:200]!r}, which does not stay below {folder}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=at)
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = below
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(os.open(parts[-1], flags, 0o644, dir_fd=at), "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(data)
+    except OSError as error:
+        raise CellwrightError(f"{name[:200]!r} from the sandbox could not be written to {folder}: {error}.") from error
+    finally:
+        os.close(at)
+    return folder.joinpath(*parts)

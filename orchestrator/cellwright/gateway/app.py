@@ -1,0 +1,65 @@
+"""The gateway as one ASGI application.
+
+Flows in: HTTP. Flows out: the routes' answers; every error of ours as its status and one sentence. Decided here: which
+routes there are, and that the guard stands before all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+
+from cellwright import __version__
+from cellwright.errors import BadRequest, CellwrightError
+from cellwright.gateway import execute, sessions
+from cellwright.gateway.auth import Guard, refusal
+from cellwright.pool import Pool
+
+_log = logging.getLogger("cellwright.gateway")
+
+
+def make_app(pool: Pool, *, token: str, hosts: Collection[str]) -> FastAPI:
+    """Return the application; it opens and closes the pool with itself.
+
+    Args:
+        pool: Not yet entered.
+        token: The service token.
+        hosts: Values of `Host` that are ours; empty: any.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with pool:
+            app.state.pool = pool
+            yield
+
+    app = FastAPI(title="Cellwright", version=__version__, lifespan=lifespan)
+    app.include_router(execute.router)
+    app.include_router(sessions.router)
+    app.add_exception_handler(CellwrightError, _ours)
+    app.add_exception_handler(RequestValidationError, _unreadable)
+    app.add_exception_handler(Exception, _unforeseen)
+    app.add_middleware(Guard, token=token, hosts=hosts)
+    return app
+
+
+async def _ours(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, CellwrightError)  # noqa: S101 - the handler is registered for these only
+    return refusal(error)
+
+
+async def _unreadable(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - the handler is registered for these only
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return refusal(BadRequest(f"The request could not be read: {where}: {first['msg']}."))
+
+
+async def _unforeseen(_: Request, error: Exception) -> JSONResponse:
+    _log.error("An error that nobody foresaw.", exc_info=error)
+    return refusal(CellwrightError("Something went wrong inside Cellwright; its log says what. The session goes on."))

@@ -1,0 +1,106 @@
+"""Who may ask the gateway anything.
+
+Flows in: a request's headers. Flows out: the request, or a refusal of one sentence. Decided here: everything but
+`GET /health` needs the token; a request that comes from a web page, or under a name that is not ours (DNS rebinding),
+is refused before its body is read.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cellwright.errors import AuthError, CellwrightError, OriginRefused, TokenRefused, UsageError
+
+TOKEN_CHARS: Final = 32
+"""Fewest characters that a token may have."""
+
+
+class Guard:
+    """ASGI middleware that lets only authorised requests through.
+
+    Args:
+        app: What is guarded.
+        token: The service token.
+        hosts: Values of `Host` and, behind `http://`, of `Origin` that are ours; empty: any host, no origin.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str, hosts: Collection[str]) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, then pass on or refuse."""
+        if scope["type"] == "http":
+            try:
+                self._check(scope)
+            except AuthError as error:
+                await refusal(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if self._hosts and headers.get("host", "") not in self._hosts:
+            raise OriginRefused("The request names a host that this service is not; it listens for its own names only.")
+        origin = headers.get("origin")
+        if origin is not None and origin.removeprefix("http://") not in self._hosts:
+            raise OriginRefused("The request comes from a web page (it has an Origin header), and those are refused.")
+        if scope["path"] == "/health" and scope["method"] == "GET":
+            return
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
+            raise TokenRefused("The request carries no valid token. Send it as `Authorization: Bearer TOKEN`.")
+
+
+def refusal(error: CellwrightError) -> JSONResponse:
+    """Return an error as a response: its status and its sentence."""
+    headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, TokenRefused) else {}
+    if error.http_status == 429:
+        headers["Retry-After"] = "10"
+    body = {"error": str(error), "kind": type(error).__name__}
+    return JSONResponse(body, status_code=error.http_status, headers=headers)
+
+
+def own_hosts(host: str, port: int) -> frozenset[str]:
+    """Return the values of `Host` that a service on this address answers to; empty when it listens everywhere."""
+    if host in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not bound
+        return frozenset()
+    names = {host, "localhost", "127.0.0.1", "[::1]"} if host in {"127.0.0.1", "localhost", "::1"} else {host}
+    return frozenset({f"{name}:{port}" for name in names})
+
+
+def service_token(given: str | None, kept: Path) -> str:
+    """Return the token to use: the given one, else the one in the file, which is made if absent.
+
+    Args:
+        given: Value of `CELLWRIGHT_TOKEN`.
+        kept: File of mode 0600.
+
+    Raises:
+        UsageError: The given token is too short.
+    """
+    if given is not None:
+        if len(given) < TOKEN_CHARS:
+            raise UsageError(f"CELLWRIGHT_TOKEN has fewer than {TOKEN_CHARS} characters. Give a longer one, or none.")
+        return given
+    try:
+        token = kept.read_text().strip()
+        if len(token) >= TOKEN_CHARS:
+            return token
+    except FileNotFoundError:
+        pass
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.touch(mode=0o600)
+    kept.chmod(0o600)
+    token = secrets.token_urlsafe(32)
+    kept.write_text(token + "\n")
+    return token

@@ -1,0 +1,117 @@
+"""The guide endpoint: `POST /execute` and `GET /health`, exactly as the public guide's clients call them.
+
+Flows in: `{"session_id", "language", "code"}`. Flows out: `{"output": [...]}`, never empty. Decided here: the time line.
+The clients give up after 30 s, so the clock starts when the request arrives, start-up included, and an answer leaves by
+27 s whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cellwright.answer import answer
+from cellwright.errors import BadRequest, CodeTooLarge
+from cellwright.pool import Pool
+from cellwright.session import CODE_BYTES
+
+INTERRUPT_S: Final = 24.0
+"""Seconds after arrival at which the cell is interrupted."""
+ANSWER_S: Final = 27.0
+BODY_BYTES: Final = 6 * CODE_BYTES + 4096
+"""The code with every character escaped, and room around it."""
+SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+router = APIRouter()
+
+
+class ExecuteRequest(BaseModel):
+    """The body of `POST /execute`."""
+
+    model_config = ConfigDict(strict=True)
+
+    session_id: str
+    """A UUID or up to 128 letters, digits, dots, hyphens and underscores."""
+    language: Literal["python", "javascript"]
+    code: str
+
+
+@router.post("/execute")
+async def execute(request: Request) -> JSONResponse:
+    """Execute code in the session of this id, which is opened if there is none."""
+    arrived = time.monotonic()
+    asked = _read(await bounded_body(request, BODY_BYTES))
+    pool: Pool = request.app.state.pool
+    try:
+        async with asyncio.timeout(INTERRUPT_S + 2 - (time.monotonic() - arrived)):
+            session = await pool.session(asked.session_id, driver="guide")
+    except TimeoutError:
+        return _output("The sandbox is still starting. Nothing ran. Make the same call again.")
+    left = INTERRUPT_S - (time.monotonic() - arrived)
+    cell = await session.execute(asked.code, language=asked.language, deadline_s=max(left, 0.1))
+    return JSONResponse({"output": answer(cell)})
+
+
+@router.get("/health")
+async def health(request: Request) -> dict[str, Any]:
+    """Say that the service is ready; needs no token and tells nothing about sessions."""
+    ready: bool = request.app.state.pool is not None
+    return {"ready": ready, "language": "python", "session_bound": False}
+
+
+def _output(sentence: str) -> JSONResponse:
+    return JSONResponse({"output": [{"type": "input_text", "text": sentence}]})
+
+
+def _read(body: bytes) -> ExecuteRequest:
+    try:
+        asked = ExecuteRequest.model_validate(json.loads(body))
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"The request could not be read: {_why(error)}. Nothing ran.") from error
+    check_session_id(asked.session_id)
+    size = len(asked.code.encode("utf-8", "surrogatepass"))
+    if size > CODE_BYTES:
+        raise CodeTooLarge(f"The code has {size} bytes, and a cell may have {CODE_BYTES}. Nothing ran.")
+    return asked
+
+
+def check_session_id(session_id: str) -> None:
+    """Refuse an id that could be more than a name.
+
+    Raises:
+        BadRequest: It is empty, too long, or has other characters than a name.
+    """
+    if not SESSION_ID.fullmatch(session_id):
+        raise BadRequest(
+            "The session_id must have 1 to 128 letters, digits, dots, hyphens or underscores, and begin with a letter "
+            "or digit. Nothing ran."
+        )
+
+
+async def bounded_body(request: Request, limit: int) -> bytes:
+    """Read a request's body, at most `limit` bytes of it.
+
+    Raises:
+        CodeTooLarge: It has more.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise CodeTooLarge(f"The request has more than {limit} bytes. Nothing ran.")
+    return bytes(body)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the body"
+        return f"{where}: {first['msg']}"
+    return "it is not JSON"

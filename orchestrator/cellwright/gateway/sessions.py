@@ -1,0 +1,196 @@
+"""Sessions, cells, the screen and files under `/v1/sessions`.
+
+Flows in: requests of whoever holds the token. Flows out: sessions and finished cells as JSON, or a cell's events as
+NDJSON with `Accept: application/x-ndjson`. Decided here: that no request can name a path of this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from cellwright.errors import NotFound
+from cellwright.gateway.execute import bounded_body, check_session_id
+from cellwright.pool import Pool
+from cellwright.record.reader import read_run
+from cellwright.sandbox.base import SandboxInfo
+from cellwright.sandbox.door import FILE_BYTES
+from cellwright.session import Session
+from cellwright_kernel.wire import Cell, FileInfo, Language
+
+NDJSON: Final = "application/x-ndjson"
+
+router = APIRouter(prefix="/v1/sessions")
+
+
+class SessionRequest(BaseModel):
+    """What a new session may ask for; what is absent comes from the service's own Spec."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    session_id: str | None = None
+    width: int | None = Field(default=None, ge=640, le=3840)
+    """Pixels of the desktop."""
+    height: int | None = Field(default=None, ge=480, le=2160)
+    allow: tuple[str, ...] | None = None
+    env: dict[str, str] | None = None
+    cell_deadline_s: float | None = Field(default=None, gt=0, le=3600)
+
+
+class SessionView(BaseModel):
+    """A session as the gateway shows it."""
+
+    session_id: str
+    run_id: str
+    executing: int | None
+    """Number of the running cell; null when idle."""
+    idle_s: float
+    sandbox: SandboxInfo
+
+
+class CellRequest(BaseModel):
+    """One cell to execute."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: str
+    language: Language = "python"
+    deadline_s: float | None = Field(default=None, gt=0, le=3600)
+    """Seconds until it is interrupted; absent: what the session's Spec says."""
+
+
+def _pool(request: Request) -> Pool:
+    pool: Pool = request.app.state.pool
+    return pool
+
+
+def _session(request: Request, session_id: str) -> Session:
+    return _pool(request).existing(session_id)
+
+
+APool = Annotated[Pool, Depends(_pool)]
+ASession = Annotated[Session, Depends(_session)]
+
+
+@router.post("", status_code=201)
+async def open_session(pool: APool, asked: SessionRequest | None = None) -> SessionView:
+    """Open a session; one that exists under this id is returned as it is."""
+    asked = asked or SessionRequest()
+    changes = asked.model_dump(exclude={"session_id"}, exclude_none=True)
+    spec = pool.spec.model_validate({**pool.spec.model_dump(), **changes})
+    if asked.session_id is not None:
+        check_session_id(asked.session_id)
+    session_id = asked.session_id or uuid.uuid4().hex
+    return _view(await pool.session(session_id, driver="gateway", spec=spec))
+
+
+@router.get("")
+async def list_sessions(pool: APool) -> list[SessionView]:
+    """List the open sessions."""
+    return [_view(session) for session in pool.sessions()]
+
+
+@router.get("/{session_id}")
+async def show_session(session: ASession) -> SessionView:
+    """Show one session."""
+    return _view(session)
+
+
+@router.delete("/{session_id}", status_code=204)
+async def close_session(session_id: str, pool: APool) -> None:
+    """Close a session: its sandbox ends, its run stays."""
+    await pool.close(session_id)
+
+
+@router.post("/{session_id}/cells", response_model=Cell)
+async def execute_cell(session: ASession, asked: CellRequest, accept: Annotated[str, Header()] = "") -> Any:  # noqa: ANN401 - a cell or a stream of its events
+    """Execute a cell; the finished cell as JSON, or its events as they come."""
+    if NDJSON in accept:
+        return StreamingResponse(_events(session, asked), media_type=NDJSON)
+    return await session.execute(asked.code, language=asked.language, deadline_s=asked.deadline_s)
+
+
+@router.get("/{session_id}/cells/{number}")
+async def show_cell(session: ASession, number: int) -> Cell:
+    """Show a closed cell, from the run's journal."""
+    for cell in read_run(session.run_dir).cells:
+        if cell.number == number:
+            return cell
+    raise NotFound(f"Session {session.id!r} has no closed cell {number}.")
+
+
+@router.post("/{session_id}/interrupt", status_code=204)
+async def interrupt(session: ASession) -> None:
+    """Interrupt the running cell."""
+    await session.interrupt()
+
+
+@router.post("/{session_id}/restart", status_code=204)
+async def restart(session: ASession, language: Language = "python") -> None:
+    """Replace a kernel: its variables are gone, files and desktop stay."""
+    await session.restart(language)
+
+
+@router.get("/{session_id}/screen.png", response_class=Response)
+async def screen(session: ASession) -> Response:
+    """Return the desktop as it is now."""
+    return Response(await session.screenshot(), media_type="image/png", headers={"Cache-Control": "no-store"})
+
+
+@router.get("/{session_id}/files")
+async def list_files(session: ASession, path: str = "") -> list[FileInfo]:
+    """List the files below a folder of the sandbox's home."""
+    return await session.list_files(path)
+
+
+@router.get("/{session_id}/files/{path:path}", response_class=Response)
+async def read_file(session: ASession, path: str) -> Response:
+    """Return a file of the sandbox's home; always as bytes to save, never as a page."""
+    headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
+    return Response(await session.read_file(path), media_type="application/octet-stream", headers=headers)
+
+
+@router.put("/{session_id}/files/{path:path}", status_code=204)
+async def write_file(session: ASession, path: str, request: Request) -> None:
+    """Write a file into the sandbox's home."""
+    await session.write_file(path, await bounded_body(request, FILE_BYTES))
+
+
+@router.delete("/{session_id}/files/{path:path}", status_code=204)
+async def delete_file(session: ASession, path: str) -> None:
+    """Remove a file from the sandbox's home."""
+    await session.delete_file(path)
+
+
+async def _events(session: Session, asked: CellRequest) -> AsyncIterator[bytes]:
+    """Yield the cell's events as lines, and the finished cell as the last one."""
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(
+            session.execute(
+                asked.code,
+                language=asked.language,
+                deadline_s=asked.deadline_s,
+                on_event=lambda event: lines.put_nowait(event.model_dump_json().encode() + b"\n"),
+            )
+        )
+        running.add_done_callback(lambda _: lines.put_nowait(b""))
+        while line := await lines.get():
+            yield line
+    yield b'{"type":"cell","cell":' + running.result().model_dump_json().encode() + b"}\n"
+
+
+def _view(session: Session) -> SessionView:
+    return SessionView(
+        session_id=session.id,
+        run_id=session.run_id,
+        executing=session.executing,
+        idle_s=round(session.idle_s, 3),
+        sandbox=session.info,
+    )

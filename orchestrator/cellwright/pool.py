@@ -1,0 +1,168 @@
+"""Leases of sandboxes to sessions, for a service with many of them.
+
+Flows in: session ids. Flows out: open sessions. Decided here: how many there may be at once, how long an idle one
+lives, and which one has to go when every place is taken.
+
+Each session is opened and closed by one task of its own, whose parent is the pool; so a request that goes away takes
+no session with it, and a closing pool waits for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from cellwright.errors import AtCapacity, CellwrightError, SessionClosed, SessionNotFound
+from cellwright.sandbox.base import Backend, Spec
+from cellwright.session import Session
+
+IDLE_S: Final = 600.0
+"""Seconds after which an idle session is closed; guide clients never close theirs."""
+YIELD_S: Final = 120.0
+"""Seconds of idleness beyond which a session gives its place to a new one."""
+
+
+@dataclass(eq=False)
+class _Lease:
+    session: asyncio.Future[Session]
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def idle_s(self) -> float:
+        if not self.session.done() or self.session.exception() is not None:
+            return 0.0
+        return self.session.result().idle_s
+
+
+class Pool:
+    """Sessions by id, at most `capacity` of them. Use as an asynchronous context manager.
+
+    Args:
+        spec: What each sandbox is made from, unless the request says otherwise.
+        capacity: Most sessions at once.
+        idle_s: Seconds until an idle session is closed.
+        runs: Folder of the runs; absent: the user's own.
+        backend: A backend to use instead of the one that the Spec names.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        capacity: int = 8,
+        idle_s: float = IDLE_S,
+        runs: Path | None = None,
+        backend: Backend | None = None,
+    ) -> None:
+        self.spec = spec
+        self.capacity = capacity
+        self._idle_s = idle_s
+        self._runs = runs
+        self._backend = backend
+        self._leases: dict[str, _Lease] = {}
+        self._tasks = asyncio.TaskGroup()
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        self._sweeper = self._tasks.create_task(self._sweep())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for lease in self._leases.values():
+            lease.closing.set()
+        await self._tasks.__aexit__(None, None, None)
+
+    async def session(self, session_id: str, *, driver: str, spec: Spec | None = None) -> Session:
+        """Return the session of this id, opened if there is none.
+
+        Raises:
+            AtCapacity: Every place is taken, and nobody has been idle for long.
+            SandboxUnavailable: No sandbox could be started.
+        """
+        lease = self._leases.get(session_id)
+        if lease is None:
+            await self._make_room()
+            lease = self._leases.get(session_id) or self._open(session_id, driver, spec or self.spec)
+        return await asyncio.shield(lease.session)
+
+    def existing(self, session_id: str) -> Session:
+        """Return the open session of this id.
+
+        Raises:
+            SessionNotFound: There is none.
+        """
+        lease = self._leases.get(session_id)
+        if lease is None or not lease.session.done() or lease.session.exception() is not None:
+            raise SessionNotFound(f"There is no open session {session_id!r}. It may have been closed after being idle.")
+        return lease.session.result()
+
+    def sessions(self) -> list[Session]:
+        """Return the open sessions, oldest first."""
+        done = [lease.session for lease in self._leases.values() if lease.session.done()]
+        return [session.result() for session in done if session.exception() is None]
+
+    async def close(self, session_id: str) -> None:
+        """Close one session and wait until it is closed.
+
+        Raises:
+            SessionNotFound: There is none.
+        """
+        lease = self._leases.get(session_id)
+        if lease is None:
+            raise SessionNotFound(f"There is no open session {session_id!r}.")
+        lease.closing.set()
+        await lease.closed.wait()
+
+    def _open(self, session_id: str, driver: str, spec: Spec) -> _Lease:
+        lease = _Lease(asyncio.get_running_loop().create_future())
+        self._leases[session_id] = lease
+        self._tasks.create_task(self._own(session_id, lease, driver, spec), name=f"session {session_id}")
+        return lease
+
+    async def _own(self, session_id: str, lease: _Lease, driver: str, spec: Spec) -> None:
+        """Open the session, hold it until it is to close, close it; all in one task."""
+        try:
+            async with Session.open(
+                spec, session_id=session_id, driver=driver, backend=self._backend, runs=self._runs
+            ) as session:
+                lease.session.set_result(session)
+                await lease.closing.wait()
+                await session.interrupt()
+        except Exception as error:
+            if not lease.session.done():
+                lease.session.set_exception(error)
+                lease.session.exception()  # somebody may have given up waiting; it is not lost, they would ask again
+            elif not isinstance(error, CellwrightError):
+                raise
+        finally:
+            if not lease.session.done():
+                lease.session.set_exception(SessionClosed())
+                lease.session.exception()
+            if self._leases.get(session_id) is lease:
+                del self._leases[session_id]
+            lease.closed.set()
+
+    async def _make_room(self) -> None:
+        if len(self._leases) < self.capacity:
+            return
+        session_id, idlest = max(self._leases.items(), key=lambda item: item[1].idle_s())
+        if idlest.idle_s() < YIELD_S:
+            raise AtCapacity(
+                f"All {self.capacity} places are taken by sessions in use. Usually that passes within minutes. "
+                "Nothing was started. Try again later, or start the service with a larger --max-sessions."
+            )
+        await self.close(session_id)
+
+    async def _sweep(self) -> None:
+        """Close what has been idle too long; looks again when the next one could be due."""
+        while True:
+            for lease in list(self._leases.values()):
+                if lease.idle_s() >= self._idle_s:
+                    lease.closing.set()
+            longest = max((lease.idle_s() for lease in self._leases.values() if not lease.closing.is_set()), default=0)
+            await asyncio.sleep(max(self._idle_s - longest, 0.05))
