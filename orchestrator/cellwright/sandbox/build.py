@@ -102,7 +102,9 @@ def locked_entry(locked: str, name: str) -> str:
     """Return the lines of one package in a lock file: its pin and its hashes."""
     entry = re.search(rf"^{re.escape(name)}==(?:.*\\\n)*.*\n", locked, re.MULTILINE)
     if entry is None:
-        raise EnvironmentMissing(f"The lock file does not pin {name}. Usually it was edited by hand. Run scripts/lock.sh.")
+        raise EnvironmentMissing(
+            f"The lock file does not pin {name}. Usually it was edited by hand. Run scripts/lock.sh."
+        )
     return entry.group()
 
 
