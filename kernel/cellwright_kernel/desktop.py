@@ -1,0 +1,281 @@
+"""The desktop: X display, window manager, screenshots, and keys that are let go.
+
+    desktop = Desktop(settings, folder)          # HostSettings; a private, existing folder for its files
+    await desktop.start()                        # or start_display(), then start_window_manager() beside the browser
+    desktop.display                              # ":7"; goes into DISPLAY
+    desktop.vnc_socket                           # Unix socket that serves VNC
+    shot = await desktop.screenshot()            # .png .width .height .pixels_sha256
+    shot = await desktop.screenshot(known=shot)  # the very same object when no pixel changed: nothing is encoded
+    await desktop.release_keys()                 # held keys and buttons are let go; returns how many
+    desktop.running, desktop.fault               # True, None; or False and a sentence that says what ended
+    await desktop.ended()                        # waits for that sentence
+    await desktop.stop()
+
+Flows in: the size, and a folder. Flows out: a display that other programs can use, and its pixels.
+Decided here: how Xvnc and the window manager are started and when they count as up; the keyboard's layout; the
+background; how a screenshot is made. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image, ImageGrab
+from Xlib import X
+from Xlib import display as xlib
+from Xlib.error import ConnectionClosedError, DisplayConnectionError
+from Xlib.ext import xtest
+
+from cellwright_kernel.child import Child, NotUp
+from cellwright_kernel.wire import HostSettings
+
+_BACKGROUND = 0x3A5F7D
+"""RGB. Not black, so that a black screenshot always means a fault."""
+
+_UP_S = 10.0
+"""Xvnc is up in 0.1 s and openbox in 0.05 s; the rest is room for a machine under load."""
+
+_PNG_LEVEL = 1
+"""A full screen: 12 ms and 28 kB at level 1, 19 ms and 12 kB at level 6."""
+
+_WINDOW_MANAGER_SETTINGS = Path(__file__).with_name("openbox.xml")
+
+
+@dataclass(frozen=True)
+class Screenshot:
+    """A picture of the whole desktop."""
+
+    png: bytes
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+    pixels_sha256: str
+    """Hash of the raw RGB pixels, row by row, 64 hex digits: the same screen always has the same one."""
+
+
+class Desktop:
+    """X display and window manager, as one thing."""
+
+    def __init__(self, settings: HostSettings, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Name what to start; nothing runs yet.
+
+        Args:
+            settings: Its `width`, `height` and `home` are used.
+            folder: A private folder for logs and the VNC socket.
+            environment: What the processes get besides PATH, HOME, LANG and DISPLAY.
+        """
+        self._settings = settings
+        self._folder = folder
+        self._environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": settings.home,
+            "LANG": "C.UTF-8",
+            **(environment or {}),
+        }
+        self._number: int | None = None
+        self._children: list[Child] = []
+        self._stopping = False
+
+    @property
+    def display(self) -> str:
+        """Name of the display, such as `:7`.
+
+        Raises:
+            NotUp: the display has not been started.
+        """
+        if self._number is None:
+            raise NotUp("The desktop has no display yet; it has not been started.")
+        return f":{self._number}"
+
+    @property
+    def vnc_socket(self) -> Path:
+        """The Unix socket that serves VNC, readable by this user only."""
+        return self._folder / "vnc"
+
+    @property
+    def fault(self) -> str | None:
+        """What ended that should run, as a sentence with the last lines of its log; None when all is well."""
+        ended = [child for child in self._children if not child.running]
+        if self._stopping or not ended:
+            return None
+        return f"{ended[0].how_it_ended()} Windows that were open are gone. Its log:\n{ended[0].tail()}"
+
+    @property
+    def running(self) -> bool:
+        """True while display and window manager run."""
+        return len(self._children) == 2 and all(child.running for child in self._children)
+
+    async def start(self) -> None:
+        """Start display and window manager; return once windows can be opened and get the focus.
+
+        Raises:
+            NotUp: one of them did not come up; nothing is left running.
+        """
+        try:
+            await self.start_display()
+            await self.start_window_manager()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def start_display(self) -> None:
+        """Start the X display alone; return once programs can connect to it.
+
+        Raises:
+            NotUp: it did not come up.
+        """
+        size = f"{self._settings.width}x{self._settings.height}"
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        try:
+            # -displayfd: the server itself picks a free number, so that stale locks and other servers don't matter.
+            command = ["Xvnc", "-displayfd", str(writer), "-geometry", size, "-depth", "24"]
+            command += ["-SecurityTypes", "None", "-rfbunixpath", str(self.vnc_socket), "-rfbport", "-1"]
+            command += ["-nolisten", "tcp", "-noreset", "-desktop", "cellwright"]
+            try:
+                child = await self._start_child("Xvnc", command, pass_fds=[writer])
+            finally:
+                os.close(writer)
+            self._number = await child.wait_for(lambda: _number_from(reader), "X display", _UP_S)
+        finally:
+            os.close(reader)
+        await asyncio.to_thread(_paint_background, self.display)
+        await self._pin_keyboard()
+
+    async def start_window_manager(self) -> None:
+        """Start the window manager; return once it manages windows. The display must be up.
+
+        Raises:
+            NotUp: it did not come up.
+        """
+        command = ["openbox", "--config-file", str(_WINDOW_MANAGER_SETTINGS), "--sm-disable"]
+        child = await self._start_child("openbox", command)
+        connection = await asyncio.to_thread(xlib.Display, self.display)
+        try:
+            await child.wait_for(lambda: _window_manager_of(connection), "window manager", _UP_S)
+        finally:
+            connection.close()
+
+    async def ended(self) -> str:
+        """Wait until one of the processes has ended by itself; return what ended, as a sentence."""
+        async with asyncio.TaskGroup() as group:
+            waits = [group.create_task(child.ended()) for child in self._children]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+        return self.fault or "The desktop was stopped."
+
+    async def screenshot(self, known: Screenshot | None = None) -> Screenshot:
+        """Take a picture of the whole desktop.
+
+        Args:
+            known: An earlier one; returned itself when no pixel has changed since.
+
+        Raises:
+            NotUp: the display is gone.
+        """
+        try:
+            return await asyncio.to_thread(_take_screenshot, self.display, known)
+        except OSError as error:
+            raise NotUp(f"No screenshot could be taken: {self.fault or error}") from error
+
+    async def release_keys(self) -> int:
+        """Let go every key and pointer button that is held; return how many there were.
+
+        Raises:
+            NotUp: the display is gone.
+        """
+        try:
+            return await asyncio.to_thread(_release_keys, self.display)
+        except (DisplayConnectionError, ConnectionClosedError) as error:
+            raise NotUp(f"Held keys could not be let go: {self.fault or error}") from error
+
+    async def stop(self) -> None:
+        """End every process of the desktop; safe to call twice."""
+        self._stopping = True
+        for child in reversed(self._children):
+            await child.stop()
+
+    async def _start_child(self, name: str, command: list[str], pass_fds: list[int] | None = None) -> Child:
+        environment = dict(self._environment)
+        if self._number is not None:
+            environment["DISPLAY"] = self.display
+        child = await Child.start(name, command, environment=environment, folder=self._folder, pass_fds=pass_fds or ())
+        self._children.append(child)
+        return child
+
+    async def _pin_keyboard(self) -> None:
+        command = ["setxkbmap", "-rules", "evdev", "-model", "pc105", "-layout", "us", "-option", ""]
+        environment = {**self._environment, "DISPLAY": self.display}
+        child = await Child.start("setxkbmap", command, environment=environment, folder=self._folder)
+        try:
+            async with asyncio.timeout(_UP_S):
+                how = await child.ended()
+        finally:
+            await child.stop()
+        if not how.endswith("status 0."):
+            raise NotUp(f"The keyboard's layout could not be set ({how}) Its log:\n{child.tail()}")
+
+
+async def _number_from(reader: int) -> int | None:
+    try:
+        written = os.read(reader, 32)
+    except BlockingIOError:
+        return None
+    return int(written) if written.endswith(b"\n") else None
+
+
+async def _window_manager_of(connection: xlib.Display) -> int | None:
+    """Return the window that a running window manager names on the root, which it does once it manages windows."""
+    atom = connection.intern_atom("_NET_SUPPORTING_WM_CHECK")
+    found = connection.screen().root.get_full_property(atom, X.AnyPropertyType)
+    return int(found.value[0]) if found else None
+
+
+def _paint_background(display: str) -> None:
+    connection = xlib.Display(display)
+    try:
+        root = connection.screen().root
+        root.change_attributes(background_pixel=_BACKGROUND)
+        root.clear_area()
+        connection.sync()
+    finally:
+        connection.close()
+
+
+def _take_screenshot(display: str, known: Screenshot | None) -> Screenshot:
+    image = ImageGrab.grab(xdisplay=display)
+    digest = hashlib.sha256(image.tobytes()).hexdigest()
+    if known is not None and known.pixels_sha256 == digest:
+        return known
+    return Screenshot(_png(image), image.width, image.height, digest)
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG", compress_level=_PNG_LEVEL)
+    return file.getvalue()
+
+
+def _release_keys(display: str) -> int:
+    connection = xlib.Display(display)
+    try:
+        held = connection.query_keymap()
+        keys = [code for code in range(8, 256) if held[code // 8] >> (code % 8) & 1]
+        mask = connection.screen().root.query_pointer().mask
+        buttons = [n for n in range(1, 6) if mask & (X.Button1Mask << (n - 1))]
+        for code in keys:
+            xtest.fake_input(connection, X.KeyRelease, code)
+        for button in buttons:
+            xtest.fake_input(connection, X.ButtonRelease, button)
+        connection.sync()
+        return len(keys) + len(buttons)
+    finally:
+        connection.close()
