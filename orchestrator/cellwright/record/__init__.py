@@ -1,1 +1,30 @@
-"""."""
+"""The run on disk: its records, its journal and blobs, and how all of it is read back and checked."""
+
+from cellwright.record.blobs import Blobs
+from cellwright.record.folder import find_run, new_run_id, runs_folder
+from cellwright.record.journal import Journal, Keep
+from cellwright.record.lines import Line, Problem
+from cellwright.record.reader import Run, RunSummary, StoredCell, list_runs, read_run
+from cellwright.record.records import Record, RunInfo, recorded_spec
+from cellwright.record.verdict import Verdict, verify
+
+__all__ = [
+    "Blobs",
+    "Journal",
+    "Keep",
+    "Line",
+    "Problem",
+    "Record",
+    "Run",
+    "RunInfo",
+    "RunSummary",
+    "StoredCell",
+    "Verdict",
+    "find_run",
+    "list_runs",
+    "new_run_id",
+    "read_run",
+    "recorded_spec",
+    "runs_folder",
+    "verify",
+]

@@ -1,0 +1,267 @@
+"""A run on disk, read.
+
+Flows in: a run's folder, also one that is being written, was torn by a crash, or was changed. Flows out: a `Run` with
+everything that can be read, and the problems; or summaries of many runs. Decided here: a run's status, and that a
+list of runs reads no more of each than its `run.json` and the journal's tail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from cellwright.errors import JournalCorrupt, RunNotFound
+from cellwright.record.blobs import Blobs, read_file
+from cellwright.record.chain import NotSealed, digest, unseal
+from cellwright.record.folder import run_names, runs_folder
+from cellwright.record.lines import JOURNAL, Line, Problem, scan
+from cellwright.record.lock import is_locked
+from cellwright.record.records import (
+    RECORD,
+    CellClosed,
+    CellOpened,
+    LateOutput,
+    Note,
+    Record,
+    RunClosed,
+    RunInfo,
+    RunStatus,
+)
+from cellwright.record.stored import Recorded, restored
+from cellwright_kernel.wire import Cell
+
+_TAIL_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """A cell as the journal has it: its pictures are still named by hash."""
+
+    opened: CellOpened
+    closed: CellClosed | None = None
+    """Absent while it runs, and when a crash came first."""
+    late: tuple[LateOutput, ...] = ()
+    """What it wrote after its end."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that can be read of one run."""
+
+    folder: Path
+    info: RunInfo
+    lines: tuple[Line, ...]
+    """The whole records in their places."""
+    problems: tuple[Problem, ...]
+    """What is wrong; empty for a run that is as it was written, as far as reading it shows. `verify` checks more."""
+    is_live: bool
+    """Whether a process was writing it."""
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The whole records, in order."""
+        return tuple(line.record for line in self.lines)
+
+    @property
+    def status(self) -> RunStatus:
+        """How it ended; `running` while somebody writes it, `open` when a crash left it without an end."""
+        return _status(self.end, is_live=self.is_live)
+
+    @property
+    def end(self) -> RunClosed | None:
+        """The record of its end; absent when it has none, or was opened again since."""
+        return _end(self.records)
+
+    @property
+    def blobs(self) -> Blobs:
+        """The run's blobs."""
+        return Blobs(self.folder / "blobs")
+
+    @cached_property
+    def cells(self) -> tuple[StoredCell, ...]:
+        """The cells, in order; no blob is read."""
+        closed = {record.number: record for record in self.records if isinstance(record, CellClosed)}
+        late = [record for record in self.records if isinstance(record, LateOutput)]
+        return tuple(
+            StoredCell(
+                opened=record,
+                closed=closed.get(record.number),
+                late=tuple(output for output in late if output.of_cell == record.number),
+            )
+            for record in self.records
+            if isinstance(record, CellOpened)
+        )
+
+    def cell(self, number: int) -> Cell:
+        """Return one cell with its pictures, as `Session.execute` returned it.
+
+        Raises:
+            RunNotFound: when the run has no such cell.
+            JournalCorrupt: when a blob of it is missing or was changed.
+        """
+        for cell in self.cells:
+            if cell.opened.number == number:
+                return self.load(cell)
+        raise RunNotFound(f"Run {self.info.run_id} has no cell {number}; it has {len(self.cells)}.")
+
+    def load_cells(self) -> Iterator[Cell]:
+        """Yield the cells with their pictures, one at a time; raises as `cell` does."""
+        yield from (self.load(cell) for cell in self.cells)
+
+    def load(self, cell: StoredCell) -> Cell:
+        """Return the cell with the bytes of its pictures; raises JournalCorrupt when a blob is missing or changed."""
+        opened, closed = cell.opened, cell.closed
+        begun = Cell(
+            number=opened.number,
+            language=opened.language,
+            code=opened.code,
+            started_at=opened.started_at,
+            screen_before=opened.screen_before,
+        )
+        if closed is None:
+            return begun
+        return begun.model_copy(
+            update={
+                "status": closed.status,
+                "outputs": tuple(restored(output, self.blobs.read) for output in closed.outputs),
+                "truncated": closed.truncated,
+                "rung": closed.rung,
+                "duration_ms": closed.duration_ms,
+                "screen_after": closed.screen_after,
+            }
+        )
+
+    def must_be_whole(self) -> None:
+        """Return when every record could be read and follows the one before; a torn end is no fault.
+
+        Raises:
+            JournalCorrupt: naming the first record that is not as it was written.
+        """
+        for problem in self.problems:
+            if problem.kind != "torn":
+                place = f"record {problem.record}" if problem.record else problem.file
+                raise JournalCorrupt(
+                    f"Run {self.info.run_id}: {place} {problem.what}. It was changed after it was written. "
+                    f"The other records are readable. Run `cellwright verify {self.folder}`."
+                )
+
+
+class RunSummary(Recorded):
+    """One line of the list of runs."""
+
+    run_id: str
+    folder: str
+    created_at: str
+    status: RunStatus
+    driver: str
+    task: str | None = None
+    model: str | None = None
+    cells: int | None = None
+    """Absent when it could not be told from the journal's tail."""
+    turns: int | None = None
+    """Absent when the run has no end."""
+    ended_at: str | None = None
+    """Absent when the run has no end."""
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run, also a torn or changed one: what can be read is there, the rest is named in `problems`.
+
+    Raises:
+        RunNotFound: when the folder holds no run.
+        JournalCorrupt: when `run.json` cannot be read, so that it is not known what the records belong to.
+    """
+    is_live = is_locked(folder / JOURNAL)
+    data, info = _info(folder)
+    try:
+        journal = read_file(folder / JOURNAL)
+    except OSError as error:
+        gone = Problem(kind="missing", file=JOURNAL, what=f"cannot be read: {error.strerror}")
+        return Run(folder, info, (), (gone,), is_live)
+    found = scan(journal, digest(data))
+    torn_by_writing = is_live and found.torn != b""
+    problems = tuple(problem for problem in found.problems if not (torn_by_writing and problem.kind == "torn"))
+    return Run(folder, info, found.lines, problems, is_live)
+
+
+def list_runs(root: Path | None = None) -> list[RunSummary]:
+    """Return the runs in a folder (by default the runs folder), newest first; folders that hold no run are left out."""
+    runs = root or runs_folder()
+    summaries = []
+    for name in run_names(runs):
+        try:
+            summaries.append(_summary(runs / name))
+        except (RunNotFound, JournalCorrupt):
+            continue
+    return summaries
+
+
+def _info(folder: Path) -> tuple[bytes, RunInfo]:
+    try:
+        data = read_file(folder / "run.json")
+    except OSError as error:
+        raise RunNotFound(f"{folder} is not a run: its run.json cannot be read ({error.strerror}).") from error
+    try:
+        return data, RunInfo.model_validate_json(data)
+    except ValueError as error:
+        raise JournalCorrupt(
+            f"run.json in {folder} is not what Cellwright writes: it was changed, or a newer version wrote it. "
+            f"The journal beside it is plain text. Run `cellwright verify {folder}`."
+        ) from error
+
+
+def _summary(folder: Path) -> RunSummary:
+    _, info = _info(folder)
+    is_live = is_locked(folder / JOURNAL)
+    tail = _tail(folder / JOURNAL)
+    end = _end(tail)
+    seen = [record.number for record in tail if isinstance(record, CellOpened | CellClosed)]
+    return RunSummary(
+        run_id=info.run_id,
+        folder=str(folder),
+        created_at=info.created_at,
+        status=_status(end, is_live=is_live),
+        driver=info.driver,
+        task=info.task,
+        model=info.model,
+        cells=end.cells if end else max(seen, default=None),
+        turns=end.turns if end else None,
+        ended_at=end.at if end else None,
+    )
+
+
+def _tail(path: Path) -> tuple[Record, ...]:
+    """Return the last whole records that fit into the tail; of a closed run only its end."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = file.seek(max(0, size - _TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return ()
+    records: list[Record] = []
+    for line in reversed(lines[1 if start else 0 : -1]):
+        try:
+            fields = unseal(line).body
+            fields.pop("n", None), fields.pop("previous", None)
+            records.insert(0, RECORD.validate_python(fields))
+        except (NotSealed, ValueError):
+            continue
+        if isinstance(records[0], RunClosed):
+            break
+    return tuple(records)
+
+
+def _end(records: tuple[Record, ...]) -> RunClosed | None:
+    last = next((record for record in reversed(records) if not isinstance(record, Note)), None)
+    return last if isinstance(last, RunClosed) else None  # anything else after an end: the run was resumed
+
+
+def _status(end: RunClosed | None, *, is_live: bool) -> RunStatus:
+    if is_live:
+        return "running"
+    return end.status if end else "open"

@@ -1,0 +1,306 @@
+"""What a run is made of: `RunInfo`, which never changes, and the records of the journal, one a line.
+
+Flows in: what the session, the loop and the egress proxy saw. Flows out: typed, versioned, frozen values.
+Decided here: the fields, and which of them are only the inside's word. A record whose facts come from inside lists
+those fields in `claimed`; every other field was observed outside. An absent field means what its line says.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, StoredOutput
+from cellwright.sandbox.base import Spec
+from cellwright_kernel.wire import CellStatus, Language, Rung
+
+Driver = Literal["loop", "guide", "library", "cli", "gateway"]
+"""Who sends the cells."""
+
+RunEnd = Literal["done", "failed", "budget", "stuck", "cancelled"]
+"""How a run ended."""
+
+RunStatus = Literal["done", "failed", "budget", "stuck", "cancelled", "running", "open"]
+"""`running` while somebody writes it; `open` when a crash left it without an end."""
+
+
+def now() -> str:
+    """Return this moment in UTC, ISO 8601 with milliseconds and `Z`."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def recorded_spec(spec: Spec) -> dict[str, JsonValue]:
+    """Return the Spec as the run keeps it: JSON, and of `env` the names only, because a value may be a secret."""
+    kept: dict[str, JsonValue] = spec.model_dump(mode="json")
+    kept["env"] = [*sorted(spec.env)]
+    return kept
+
+
+class RunInfo(Recorded):
+    """What the run was; `run.json`."""
+
+    v: Literal[1] = 1
+    run_id: str
+    """Name of the run's folder."""
+    created_at: str = Field(default_factory=now)
+    """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
+    cellwright: str
+    """Version of Cellwright that wrote it."""
+    driver: Driver
+    session_id: str
+    """The first session of the run."""
+    spec: dict[str, JsonValue]
+    """What the sandbox was made from, by `recorded_spec`."""
+    task: str | None = None
+    """The user's words; absent when no model was given a task."""
+    model: str | None = None
+    """Name of the model; absent when none drove."""
+
+
+class CopiedFile(Recorded):
+    """One file that was copied into the sandbox, or out of it."""
+
+    path: str
+    """Relative to the sandbox's home, with `/`."""
+    size_bytes: int
+    sha256: str | None = None
+    """Hash of its content; absent when it was not read here."""
+    kept: bool = False
+    """True when the content is a blob of the run."""
+
+
+class _Record(Recorded):
+    v: Literal[1] = 1
+    at: str = Field(default_factory=now)
+    """When it was noted, outside: UTC, ISO 8601 with milliseconds and `Z`."""
+
+
+class SessionOpened(_Record):
+    """A sandbox is usable and leased."""
+
+    type: Literal["session_opened"] = "session_opened"
+    session_id: str
+    sandbox: dict[str, Foreign] = Field(default_factory=dict)
+    """What is in force: `SandboxInfo` as JSON."""
+    files: tuple[CopiedFile, ...] = ()
+    """What was copied in, in order."""
+    ready_ms: int | None = None
+    """From the request to usable; absent when the sandbox came from a pool."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    """`chromium`, `python`, ..."""
+    claimed: tuple[str, ...] = ("versions",)
+    """Fields that are the inside's word."""
+
+
+class CellOpened(_Record):
+    """A cell is about to be posted to the kernel host; on disk before it is."""
+
+    type: Literal["cell_opened"] = "cell_opened"
+    number: int
+    """Counts from 1 within the run."""
+    language: Language
+    code: str
+    started_at: str
+    """The cell's own start, as in `Cell`."""
+    deadline_s: float | None = None
+    """Seconds until the first rung; absent when it was not said."""
+    screen_before: str | None = None
+    """Blob of the last screenshot taken before it; absent when none was taken."""
+    turn: int | None = None
+    """The model's turn that asked for it; absent when no loop drove."""
+    call_id: str | None = None
+    """The model's call that asked for it; absent when no loop drove."""
+
+
+class CellClosed(_Record):
+    """A cell has ended."""
+
+    type: Literal["cell_closed"] = "cell_closed"
+    number: int
+    status: CellStatus
+    outputs: tuple[StoredOutput, ...] = ()
+    """In order; what the model was shown."""
+    truncated: bool = False
+    """True when anything was cut or dropped at a ceiling."""
+    rung: Rung | None = None
+    """Which rung ended it; absent when it ended by itself."""
+    duration_ms: int
+    """Measured outside."""
+    kernel_generation: int | None = None
+    """Number of the kernel process of this language afterwards; absent when the inside could not say."""
+    screen_after: str | None = None
+    """Blob of the screenshot taken after it; absent when none was taken."""
+    claimed: tuple[str, ...] = ("status", "outputs", "truncated", "rung", "kernel_generation")
+    """Fields that are the inside's word. A status that was observed outside (`sandbox_lost`) is left out."""
+
+
+class LateOutput(_Record):
+    """Output that an earlier cell's threads or tasks wrote after it ended."""
+
+    type: Literal["late_output"] = "late_output"
+    of_cell: int
+    outputs: tuple[StoredOutput, ...]
+    claimed: tuple[str, ...] = ("of_cell", "outputs")
+    """Fields that are the inside's word."""
+
+
+class KernelRestarted(_Record):
+    """A kernel was restarted because somebody asked; its variables are gone."""
+
+    type: Literal["kernel_restarted"] = "kernel_restarted"
+    language: Language
+
+
+class FileWritten(_Record):
+    """A file was written into the sandbox through the files API."""
+
+    type: Literal["file_written"] = "file_written"
+    path: str
+    """Relative to the sandbox's home, with `/`."""
+    sha256: str
+    """Hash of its content, 64 hex digits."""
+    size_bytes: int
+    kept: bool = False
+    """True when the content is a blob of the run."""
+
+
+class FileDeleted(_Record):
+    """A file was deleted through the files API."""
+
+    type: Literal["file_deleted"] = "file_deleted"
+    path: str
+    """Relative to the sandbox's home, with `/`."""
+
+
+class ModelRequest(_Record):
+    """A request to the model is about to be sent."""
+
+    type: Literal["model_request"] = "model_request"
+    turn: int
+    """Counts from 1."""
+    model: str
+    parameters: dict[str, Foreign] = Field(default_factory=dict)
+    """Everything that is sent but `input`: tools, instructions, budget, `previous_response_id`, ..."""
+    input: tuple[Digest, ...] = ()
+    """The input items in order, each by its digest; what is new among them stands in the records before."""
+
+
+class ModelResponse(_Record):
+    """The model's response, as it came."""
+
+    type: Literal["model_response"] = "model_response"
+    turn: int
+    response: Foreign = None
+    """The response's JSON."""
+    duration_ms: int
+    """From the request to the whole response."""
+
+
+class ModelFailed(_Record):
+    """A request to the model got no usable response."""
+
+    type: Literal["model_failed"] = "model_failed"
+    turn: int
+    reason: str
+    """One sentence; never a credential."""
+    http_status: int | None = None
+    """Absent when no HTTP answer came."""
+    retried: bool = False
+    """True when the request is sent again."""
+
+
+class Egress(_Record):
+    """Something inside asked for a way out."""
+
+    type: Literal["egress"] = "egress"
+    method: str
+    """`CONNECT`, or the HTTP method of a plain request."""
+    host: str
+    """As the inside asked for it."""
+    port: int
+    allowed: bool
+    reason: str | None = None
+    """The allow-list entry that let it through, or why it was refused; absent when there is nothing to say."""
+    address: str | None = None
+    """The address that was connected to; absent when none was."""
+    sent_bytes: int | None = None
+    """From inside to outside; absent when it was not counted."""
+    received_bytes: int | None = None
+    duration_ms: int | None = None
+    """How long the connection lasted; absent when none was made."""
+
+
+class Screen(_Record):
+    """A screenshot of the whole desktop."""
+
+    type: Literal["screen"] = "screen"
+    image: StoredImage
+    """`image.sha256` is what `screen_before` and `screen_after` name."""
+    pixels_sha256: str | None = None
+    """Hash of the raw pixels, as the inside said; absent when it did not."""
+    after_cell: int | None = None
+    """The last cell that had ended; absent before the first."""
+    claimed: tuple[str, ...] = ("image", "pixels_sha256")
+    """Fields that are the inside's word."""
+
+
+class Note(_Record):
+    """A sentence about the run from Cellwright itself."""
+
+    type: Literal["note"] = "note"
+    topic: str
+    """One word: `repair`, `shutdown`, ..."""
+    text: str
+    cell: int | None = None
+    """The cell it is about; absent when about none."""
+    sha256: str | None = None
+    """Blob that belongs to it; absent when none does."""
+
+
+class SessionClosed(_Record):
+    """The lease has ended and the sandbox is gone."""
+
+    type: Literal["session_closed"] = "session_closed"
+    session_id: str
+    reason: str | None = None
+    """Why, as a sentence; absent when it was simply closed."""
+    files: tuple[CopiedFile, ...] = ()
+    """What was copied out."""
+
+
+class RunClosed(_Record):
+    """The run has ended; nothing but a resumed session follows."""
+
+    type: Literal["run_closed"] = "run_closed"
+    status: RunEnd
+    reason: str | None = None
+    """Why it ended so, as a sentence; absent when it is done."""
+    summary: str | None = None
+    """The model's last words; absent when no model drove."""
+    cells: int = 0
+    """Cells that were opened."""
+    turns: int = 0
+    """Responses of the model."""
+
+
+Record: TypeAlias = (
+    SessionOpened
+    | CellOpened
+    | CellClosed
+    | LateOutput
+    | KernelRestarted
+    | FileWritten
+    | FileDeleted
+    | ModelRequest
+    | ModelResponse
+    | ModelFailed
+    | Egress
+    | Screen
+    | Note
+    | SessionClosed
+    | RunClosed
+)
+
+RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
