@@ -2,7 +2,7 @@
 
 from cellwright.record.blobs import Blobs
 from cellwright.record.folder import find_run, new_run_id, runs_folder
-from cellwright.record.journal import Journal, Keep
+from cellwright.record.journal import Journal, Keep, open_run
 from cellwright.record.lines import Line, Problem
 from cellwright.record.reader import Run, RunSummary, StoredCell, list_runs, read_run
 from cellwright.record.records import Record, RunInfo, recorded_spec
@@ -23,6 +23,7 @@ __all__ = [
     "find_run",
     "list_runs",
     "new_run_id",
+    "open_run",
     "read_run",
     "recorded_spec",
     "runs_folder",

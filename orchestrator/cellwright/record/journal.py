@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,16 +18,32 @@ from typing import Literal, Self
 
 from pydantic import JsonValue
 
+from cellwright import __version__
 from cellwright.errors import JournalCorrupt, RecordError
 from cellwright.record.blobs import Blobs, as_record_error, read_file, write_all, write_file
 from cellwright.record.chain import digest, seal
-from cellwright.record.folder import make_private
+from cellwright.record.folder import make_private, new_run_id, runs_folder
 from cellwright.record.lines import JOURNAL, Line, Scan, scan, written
 from cellwright.record.lock import take_lock
-from cellwright.record.records import CellOpened, ModelResponse, Note, Record, RunClosed, RunEnd, RunInfo, now
-from cellwright.record.stored import Recorded, StoredImage, StoredOutput, StoredText, stored
+from cellwright.record.records import (
+    CLAIMED_OF_CELL,
+    CellClosed,
+    CellOpened,
+    Driver,
+    ModelResponse,
+    Note,
+    Record,
+    RunClosed,
+    RunEnd,
+    RunInfo,
+    Screen,
+    now,
+    recorded_spec,
+)
+from cellwright.record.stored import Recorded, StoredImage, StoredOutput, StoredText, screenshot_image, stored
 from cellwright.record.sync import Sync
-from cellwright_kernel.wire import Output
+from cellwright.sandbox.base import Spec
+from cellwright_kernel.wire import Cell, Output
 
 
 @dataclass(frozen=True)
@@ -199,6 +216,45 @@ class Journal:
                 names = ("text_sha256", "full_sha256")
                 return kept.model_copy(update={name: None for name in names if getattr(kept, name) in missing})
 
+    def cell_closed(self, cell: Cell, *, kernel_generation: int | None = None, observed: Collection[str] = ()) -> Line:
+        """Record a cell's end, with its pictures and long texts as blobs; raises as `append` does.
+
+        Args:
+            cell: As it was closed.
+            kernel_generation: What the kernel host said of it.
+            observed: Fields of the record that were seen from outside, such as `status` when the sandbox was lost; a
+                rung that the outside used is `rung`.
+        """
+        claimed = tuple(name for name in CLAIMED_OF_CELL if name not in observed)
+        return self.append(
+            CellClosed(
+                number=cell.number,
+                status=cell.status,
+                outputs=tuple(self.store(output, cell=cell.number) for output in cell.outputs),
+                truncated=cell.truncated,
+                rung=cell.rung,
+                duration_ms=cell.duration_ms or 0,
+                kernel_generation=kernel_generation,
+                screen_after=cell.screen_after,
+                claimed=claimed,
+            )
+        )
+
+    def screenshot(self, png: bytes, *, after_cell: int | None = None, pixels_sha256: str | None = None) -> str:
+        """Keep a screenshot, record it, and return its hash: what `screen_before` and `screen_after` name.
+
+        Args:
+            png: The encoded picture of the whole desktop.
+            after_cell: Number of the last cell that had ended; absent before the first.
+            pixels_sha256: Hash of the raw pixels, as the inside said.
+        """
+        image = screenshot_image(png)
+        self.blob(png, cell=after_cell)
+        if not self.keeps(image.sha256):
+            image = image.model_copy(update={"kept": False})
+        self.append(Screen(image=image, after_cell=after_cell, pixels_sha256=pixels_sha256))
+        return image.sha256
+
     def sync(self) -> None:
         """Return once everything appended so far is on the disk itself."""
         self._sync.wait()
@@ -263,6 +319,39 @@ class Journal:
         except BaseException:
             self.leave()
             raise
+
+
+def open_run(
+    runs: Path | None = None,
+    *,
+    session_id: str,
+    driver: Driver,
+    spec: Spec,
+    task: str | None = None,
+    model: str | None = None,
+    durable: bool = False,
+) -> Journal:
+    """Make the folder of a new run under a new id, and return its journal; raises as `Journal.create` does.
+
+    Args:
+        runs: Folder of the runs; absent: `runs_folder()`.
+        session_id: The run's first session.
+        driver: Who sends the cells.
+        spec: What the sandbox is made from; of its `env` only the names are kept.
+        task: The user's words; absent when no model is given a task.
+        model: The model's name; absent when none drives.
+        durable: Whether every record waits for fsync.
+    """
+    info = RunInfo(
+        run_id=new_run_id(),
+        cellwright=__version__,
+        driver=driver,
+        session_id=session_id,
+        spec=recorded_spec(spec),
+        task=task,
+        model=model,
+    )
+    return Journal.create((runs or runs_folder()) / info.run_id, info, durable=durable)
 
 
 def _open(folder: Path) -> int:

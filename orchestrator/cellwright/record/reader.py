@@ -8,11 +8,11 @@ list of runs reads no more of each than its `run.json` and the journal's tail.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, overload
 
 from cellwright.errors import JournalCorrupt, RunNotFound
 from cellwright.record.blobs import Blobs, read_file
@@ -82,8 +82,8 @@ class Run:
         return Blobs(self.folder / "blobs")
 
     @cached_property
-    def cells(self) -> tuple[StoredCell, ...]:
-        """The cells, in order; no blob is read."""
+    def stored_cells(self) -> tuple[StoredCell, ...]:
+        """The cells as the journal has them, in order; no blob is read."""
         closed = {record.number: record for record in self.records if isinstance(record, CellClosed)}
         late = [record for record in self.records if isinstance(record, LateOutput)]
         return tuple(
@@ -96,6 +96,11 @@ class Run:
             if isinstance(record, CellOpened)
         )
 
+    @property
+    def cells(self) -> Cells:
+        """The cells, in order; the pictures of one are read when it is asked for."""
+        return Cells(self)
+
     def cell(self, number: int) -> Cell:
         """Return one cell with its pictures, as `Session.execute` returned it.
 
@@ -103,14 +108,10 @@ class Run:
             RunNotFound: when the run has no such cell.
             JournalCorrupt: when a blob of it is missing or was changed.
         """
-        for cell in self.cells:
+        for cell in self.stored_cells:
             if cell.opened.number == number:
                 return self.load(cell)
-        raise RunNotFound(f"Run {self.info.run_id} has no cell {number}; it has {len(self.cells)}.")
-
-    def load_cells(self) -> Iterator[Cell]:
-        """Yield the cells with their pictures, one at a time; raises as `cell` does."""
-        yield from (self.load(cell) for cell in self.cells)
+        raise RunNotFound(f"Run {self.info.run_id} has no cell {number}; it has {len(self.stored_cells)}.")
 
     def load(self, cell: StoredCell) -> Cell:
         """Return the cell with the bytes of its pictures; raises JournalCorrupt when a blob is missing or changed."""
@@ -148,6 +149,25 @@ class Run:
                     f"Run {self.info.run_id}: {place} {problem.what}. It was changed after it was written. "
                     f"The other records are readable. Run `cellwright verify {self.folder}`."
                 )
+
+
+class Cells(Sequence[Cell]):
+    """The cells of a run, each loaded when it is asked for; what is asked raises as `Run.cell` does."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __len__(self) -> int:
+        return len(self._run.stored_cells)
+
+    @overload
+    def __getitem__(self, index: int) -> Cell: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Cell, ...]: ...
+    def __getitem__(self, index: int | slice) -> Cell | tuple[Cell, ...]:
+        if isinstance(index, slice):
+            return tuple(self._run.load(cell) for cell in self._run.stored_cells[index])
+        return self._run.load(self._run.stored_cells[index])
 
 
 class RunSummary(Recorded):

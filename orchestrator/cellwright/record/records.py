@@ -8,13 +8,13 @@ those fields in `claimed`; every other field was observed outside. An absent fie
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
 from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, StoredOutput
 from cellwright.sandbox.base import Spec
-from cellwright_kernel.wire import CellStatus, Language, Rung
+from cellwright_kernel.wire import Cell, CellStatus, Language, Rung
 
 Driver = Literal["loop", "guide", "library", "cli", "gateway"]
 """Who sends the cells."""
@@ -24,6 +24,10 @@ RunEnd = Literal["done", "failed", "budget", "stuck", "cancelled"]
 
 RunStatus = Literal["done", "failed", "budget", "stuck", "cancelled", "running", "open"]
 """`running` while somebody writes it; `open` when a crash left it without an end."""
+
+
+CLAIMED_OF_CELL: Final = ("status", "outputs", "truncated", "rung", "kernel_generation")
+"""What of a cell's end is the inside's word, unless the outside saw it."""
 
 
 def now() -> str:
@@ -113,6 +117,22 @@ class CellOpened(_Record):
     call_id: str | None = None
     """The model's call that asked for it; absent when no loop drove."""
 
+    @classmethod
+    def of(
+        cls, cell: Cell, *, deadline_s: float | None = None, turn: int | None = None, call_id: str | None = None
+    ) -> Self:
+        """Return the record of a cell that is about to be posted."""
+        return cls(
+            number=cell.number,
+            language=cell.language,
+            code=cell.code,
+            started_at=cell.started_at,
+            screen_before=cell.screen_before,
+            deadline_s=deadline_s,
+            turn=turn,
+            call_id=call_id,
+        )
+
 
 class CellClosed(_Record):
     """A cell has ended."""
@@ -132,7 +152,7 @@ class CellClosed(_Record):
     """Number of the kernel process of this language afterwards; absent when the inside could not say."""
     screen_after: str | None = None
     """Blob of the screenshot taken after it; absent when none was taken."""
-    claimed: tuple[str, ...] = ("status", "outputs", "truncated", "rung", "kernel_generation")
+    claimed: tuple[str, ...] = CLAIMED_OF_CELL
     """Fields that are the inside's word. A status that was observed outside (`sandbox_lost`) is left out."""
 
 
@@ -250,9 +270,9 @@ class Note(_Record):
     """A sentence about the run from Cellwright itself."""
 
     type: Literal["note"] = "note"
-    topic: str
-    """One word: `repair`, `shutdown`, ..."""
     text: str
+    topic: str | None = None
+    """One word for programs: `repair`, `shutdown`, ...; absent when the sentence is all there is."""
     cell: int | None = None
     """The cell it is about; absent when about none."""
     sha256: str | None = None

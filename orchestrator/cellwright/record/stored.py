@@ -139,6 +139,18 @@ def restored(output: StoredText | StoredImage, load: Callable[[str], bytes]) -> 
             assert_never(output)
 
 
+def screenshot_image(png: bytes) -> StoredImage:
+    """Return how the journal names a screenshot; a size that its header does not tell is 0."""
+    is_png = png.startswith(b"\x89PNG\r\n\x1a\n") and len(png) >= 24
+    return StoredImage(
+        sha256=hashlib.sha256(png).hexdigest(),
+        width=int.from_bytes(png[16:20]) if is_png else 0,
+        height=int.from_bytes(png[20:24]) if is_png else 0,
+        media_type="image/png",
+        size_bytes=len(png),
+    )
+
+
 def digest_of(item: Mapping[str, object]) -> Digest:
     """Return the digest of one input item of a model request."""
     data = json.dumps(as_json(item), ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode("ascii")
