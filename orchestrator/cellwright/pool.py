@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from cellwright.errors import AtCapacity, CellwrightError, SessionClosed, SessionNotFound
+from cellwright.record.records import Driver
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.session import Session
 
@@ -77,7 +78,7 @@ class Pool:
             lease.closing.set()
         await self._tasks.__aexit__(None, None, None)
 
-    async def session(self, session_id: str, *, driver: str, spec: Spec | None = None) -> Session:
+    async def session(self, session_id: str, *, driver: Driver, spec: Spec | None = None) -> Session:
         """Return the session of this id, opened if there is none.
 
         Raises:
@@ -118,13 +119,13 @@ class Pool:
         lease.closing.set()
         await lease.closed.wait()
 
-    def _open(self, session_id: str, driver: str, spec: Spec) -> _Lease:
+    def _open(self, session_id: str, driver: Driver, spec: Spec) -> _Lease:
         lease = _Lease(asyncio.get_running_loop().create_future())
         self._leases[session_id] = lease
         self._tasks.create_task(self._own(session_id, lease, driver, spec), name=f"session {session_id}")
         return lease
 
-    async def _own(self, session_id: str, lease: _Lease, driver: str, spec: Spec) -> None:
+    async def _own(self, session_id: str, lease: _Lease, driver: Driver, spec: Spec) -> None:
         """Open the session, hold it until it is to close, close it; all in one task."""
         try:
             async with Session.open(

@@ -14,33 +14,28 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cellwright import __version__
 from cellwright.egress import EgressProxy, EgressRequest
 from cellwright.errors import CellwrightError, CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
 from cellwright.files import copy_in, copy_out
 from cellwright.record import records
+from cellwright.record.folder import new_run_id, runs_folder
 from cellwright.record.journal import Journal
+from cellwright.running import OnEvent, RunningCell
 from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.place import sockets_folder
 from cellwright_kernel.wire import (
     Cell,
-    CellStatus,
-    ClosedEvent,
-    Event,
     Execute,
     FileInfo,
     Language,
-    Output,
-    OutputEvent,
-    PieceEvent,
-    Rung,
-    Source,
     Text,
 )
 
@@ -50,9 +45,6 @@ LADDER_S: Final = 3.0
 """Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
 GRACE_S: Final = 1.0
 """Seconds beyond that until its sandbox is replaced."""
-
-OnEvent = Callable[[Event], None]
-"""Called with each event of a running cell, in the session's event loop; it must not block."""
 
 
 class Session:
@@ -72,7 +64,9 @@ class Session:
         self._screen: asyncio.Task[None] | None = None  # awaited before the next cell and in _let_go
         self._screen_tag: str | None = None
         self._screen_sha: str | None = None
+        self._screen_image: records.StoredImage | None = None
         self._closed = False
+        self._end = _End("done")
         self.last_used = time.monotonic()
         """Moment of the last request, on the monotonic clock."""
 
@@ -87,7 +81,7 @@ class Session:
         spec: Spec | None = None,
         *,
         session_id: str | None = None,
-        driver: str = "library",
+        driver: records.Driver = "library",
         task: str | None = None,
         model: str | None = None,
         backend: Backend | None = None,
@@ -110,26 +104,29 @@ class Session:
         spec = spec or Spec()
         session_id = session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
-        journal = records.open_run(runs, session_id=session_id, driver=driver, task=task, model=model, spec=spec)
-        status = "failed"
+        journal = _new_run(runs, spec, driver=driver, session_id=session_id, task=task, model=model)
+        end = _End("failed", reason="The session could not be opened.")
         try:
             async with AsyncExitStack() as stack:
                 socket = await stack.enter_async_context(_egress(spec, journal))
                 session = cls(session_id, spec, backend, journal, await backend.start(spec, egress_socket=socket))
                 session._egress_socket = socket
+                end = session._end
                 stack.push_async_callback(session._let_go)
                 await copy_in(spec.files, session._sandbox.door)
                 journal.append(records.SessionOpened(session_id=session_id, sandbox=session.info.model_dump()))
                 try:
                     yield session
-                    status = "done"
                 except asyncio.CancelledError:
-                    status = "cancelled"
+                    session.conclude("cancelled", reason="It was interrupted from outside.")
+                    raise
+                except BaseException as error:
+                    session.conclude("failed", reason=str(error) or type(error).__name__)
                     raise
                 finally:
                     await session._finish()
         finally:
-            journal.close(status)
+            journal.close(end.status, reason=end.reason, summary=end.summary)
 
     @property
     def run_dir(self) -> Path:
@@ -196,6 +193,16 @@ class Session:
             await running  # ends within the ladder; its record is written
             raise
 
+    def conclude(self, status: records.RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
+        """Say how the run ended; recorded when the session closes. Without it the run is `done`.
+
+        Args:
+            status: How it ended.
+            reason: Why, as a sentence.
+            summary: The model's last words.
+        """
+        self._end.status, self._end.reason, self._end.summary = status, reason, summary
+
     async def interrupt(self) -> None:
         """Interrupt the running cell; nothing happens when none runs."""
         if self._executing is not None and not self._closed:
@@ -206,7 +213,7 @@ class Session:
         self._refuse()
         await self._living_sandbox()
         await self._sandbox.door.restart(language)
-        self.journal.append(records.Note(text=f"The {language} kernel was restarted on request."))
+        self.journal.append(records.KernelRestarted(language=language))
 
     async def screenshot(self) -> bytes:
         """Return the desktop as it is now, a PNG."""
@@ -239,32 +246,43 @@ class Session:
     ) -> Cell:
         try:
             await self._take_screen_first()
-            cell = Cell(number=number, language=language, code=code, started_at=_now(), screen_before=self._screen_sha)
-            self.journal.append(records.CellOpened.of(cell))
+            cell = Cell(
+                number=number, language=language, code=code, started_at=records.now(), screen_before=self._screen_sha
+            )
+            self.journal.append(
+                records.CellOpened(
+                    number=number,
+                    language=language,
+                    code=code,
+                    started_at=cell.started_at,
+                    deadline_s=deadline_s,
+                    screen_before=self._screen_sha,
+                )
+            )
             sandbox = await self._living_sandbox()
             started = time.monotonic()
-            gathered = _Gathered(self._notices, on_event)
+            running = RunningCell(self._notices, on_event)
             self._notices = []
             request = Execute(number=number, language=language, code=code, deadline_s=deadline_s)
             try:
                 async with asyncio.timeout(deadline_s + LADDER_S + GRACE_S):
                     async for event in sandbox.door.execute(request):
-                        gathered.take(event)
+                        running.take(event)
             except (SandboxLost, TimeoutError) as error:
-                await self._lose(gathered, error)
-            cell = gathered.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
-            self.journal.cell_closed(cell)
+                await self._lose(running, error)
+            cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
+            self.journal.append(running.record(cell, self.journal))
             self._screen = asyncio.ensure_future(self._take_screen(number))
             return cell
         finally:
             self._executing = None
             self._touch()
 
-    async def _lose(self, gathered: _Gathered, error: Exception) -> None:
+    async def _lose(self, running: RunningCell, error: Exception) -> None:
         """The sandbox is of no use any more: end it, and say what that means."""
         reason = str(error) or "The kernel host did not answer in time."
         await self._end_sandbox()
-        gathered.lost(
+        running.lost(
             f"The sandbox was lost while this cell ran, and ended. {reason} Its variables, files and windows are gone. "
             "The next cell starts in a new, empty sandbox."
         )
@@ -286,7 +304,9 @@ class Session:
         self._ended = asyncio.ensure_future(self._sandbox.ended())
         self._screen_tag = None
         await copy_in(self.spec.files, self._sandbox.door)
-        self.journal.append(records.Note(text="A new sandbox was started in place of the one that was lost."))
+        self.journal.append(
+            records.Note(topic="sandbox", text="A new one was started in place of the one that was lost.")
+        )
         return self._sandbox
 
     async def _end_sandbox(self) -> None:
@@ -306,13 +326,21 @@ class Session:
         try:
             taken = await self._sandbox.door.screenshot(self._screen_tag)
         except CellwrightError as error:
-            self.journal.append(records.Note(text=f"No screenshot after cell {number}: {error}"))
+            self.journal.append(records.Note(topic="screen", text=f"None could be taken: {error}", cell=number))
             return
         if taken is not None:
             png, self._screen_tag = taken
             self._screen_sha = self.journal.blob(png)
-        if self._screen_sha is not None:
-            self.journal.append(records.Screen(cell=number, sha256=self._screen_sha))
+            self._screen_image = records.StoredImage(
+                sha256=self._screen_sha,
+                width=self.spec.width,
+                height=self.spec.height,
+                media_type="image/png",
+                size_bytes=len(png),
+                kept=self.journal.keeps(self._screen_sha),
+            )
+        if self._screen_image is not None:
+            self.journal.append(records.Screen(image=self._screen_image, after_cell=number))
 
     async def _finish(self) -> None:
         """The last things while the sandbox lives: the screen, and the files that are to be kept."""
@@ -338,49 +366,13 @@ class Session:
         self.last_used = time.monotonic()
 
 
-class _Gathered:
-    """What has come of a running cell so far."""
+@dataclass
+class _End:
+    """How the run ends, until it has."""
 
-    def __init__(self, notices: list[Text], on_event: OnEvent | None) -> None:
-        self._outputs: list[Output] = list(notices)
-        self._pieces: list[PieceEvent] = []
-        self._on_event = on_event
-        self._status: CellStatus = "running"
-        self._rung: Rung | None = None
-        self._truncated = False
-
-    def take(self, event: Event) -> None:
-        match event:
-            case OutputEvent(output=output):
-                self._outputs.append(output)
-                self._pieces.clear()
-            case PieceEvent():
-                self._pieces.append(event)
-            case ClosedEvent():
-                self._status, self._rung, self._truncated = event.status, event.rung, event.truncated
-        if self._on_event is not None:
-            self._on_event(event)
-
-    def lost(self, sentence: str) -> None:
-        """Keep the pieces of outputs that never became whole; partial output survives every rung."""
-        for source in dict.fromkeys(piece.source for piece in self._pieces):
-            self._outputs.append(Text(text=self._joined(source), source=source))
-        self._outputs.append(Text(text=sentence, source="notice"))
-        self._status, self._rung = "sandbox_lost", "replace_sandbox"
-
-    def close(self, cell: Cell, *, duration_ms: int) -> Cell:
-        return cell.model_copy(
-            update={
-                "status": self._status,
-                "rung": self._rung,
-                "truncated": self._truncated,
-                "outputs": tuple(self._outputs),
-                "duration_ms": duration_ms,
-            }
-        )
-
-    def _joined(self, source: Source) -> str:
-        return "".join(piece.text for piece in self._pieces if piece.source == source)
+    status: records.RunEnd
+    reason: str | None = None
+    summary: str | None = None
 
 
 @asynccontextmanager
@@ -405,5 +397,16 @@ async def _egress(spec: Spec, journal: Journal) -> AsyncIterator[Path | None]:
         folder.rmdir()
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _new_run(
+    runs: Path | None, spec: Spec, *, driver: records.Driver, session_id: str, task: str | None, model: str | None
+) -> Journal:
+    info = records.RunInfo(
+        run_id=new_run_id(),
+        cellwright=__version__,
+        driver=driver,
+        session_id=session_id,
+        spec=records.recorded_spec(spec),
+        task=task,
+        model=model,
+    )
+    return Journal.create((runs or runs_folder()) / info.run_id, info)

@@ -15,7 +15,6 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from cellwright.errors import NotFound
 from cellwright.gateway.execute import bounded_body, check_session_id
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
@@ -119,10 +118,7 @@ async def execute_cell(session: ASession, asked: CellRequest, accept: Annotated[
 @router.get("/{session_id}/cells/{number}")
 async def show_cell(session: ASession, number: int) -> Cell:
     """Show a closed cell, from the run's journal."""
-    for cell in read_run(session.run_dir).cells:
-        if cell.number == number:
-            return cell
-    raise NotFound(f"Session {session.id!r} has no closed cell {number}.")
+    return read_run(session.run_dir).cell(number)
 
 
 @router.post("/{session_id}/interrupt", status_code=204)

@@ -1,0 +1,97 @@
+"""A cell while it runs.
+
+Flows in: events from inside, one by one. Flows out: the closed cell, and its record. Decided here: what remains when the
+sandbox is lost halfway: the outputs that were whole, the pieces of those that were not, and a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cellwright.record.journal import Journal
+from cellwright.record.records import CellClosed
+from cellwright_kernel.wire import (
+    Cell,
+    CellStatus,
+    ClosedEvent,
+    Event,
+    Output,
+    OutputEvent,
+    PieceEvent,
+    Rung,
+    Source,
+    Text,
+)
+
+OnEvent = Callable[[Event], None]
+"""Called with each event of a running cell, in the session's event loop; it must not block."""
+
+
+class RunningCell:
+    """What has come of a cell so far.
+
+    Args:
+        notices: Sentences that stand before its own outputs: what was noticed since the cell before.
+        on_event: Gets every event as it arrives.
+    """
+
+    def __init__(self, notices: list[Text], on_event: OnEvent | None) -> None:
+        self._outputs: list[Output] = list(notices)
+        self._pieces: list[PieceEvent] = []
+        self._on_event = on_event
+        self._status: CellStatus = "running"
+        self._rung: Rung | None = None
+        self._truncated = False
+        self._kernel_generation: int | None = None
+        self._wholes: dict[int, str] = {}  # position of an output that was cut -> the text as the cell wrote it
+
+    def take(self, event: Event) -> None:
+        """Add one event from inside."""
+        match event:
+            case OutputEvent(output=output):
+                self._outputs.append(output)
+                self._pieces.clear()
+            case PieceEvent():
+                self._pieces.append(event)
+            case ClosedEvent():
+                self._status, self._rung, self._truncated = event.status, event.rung, event.truncated
+                self._kernel_generation = event.kernel_generation
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def lost(self, sentence: str) -> None:
+        """Keep the pieces of outputs that never became whole; partial output survives every rung."""
+        for source in dict.fromkeys(piece.source for piece in self._pieces):
+            self._outputs.append(Text(text=self._joined(source), source=source))
+        self._outputs.append(Text(text=sentence, source="notice"))
+        self._status, self._rung = "sandbox_lost", "replace_sandbox"
+
+    def close(self, cell: Cell, *, duration_ms: int) -> Cell:
+        """Return the cell with everything that came of it."""
+        return cell.model_copy(
+            update={
+                "status": self._status,
+                "rung": self._rung,
+                "truncated": self._truncated,
+                "outputs": tuple(self._outputs),
+                "duration_ms": duration_ms,
+            }
+        )
+
+    def record(self, cell: Cell, journal: Journal) -> CellClosed:
+        """Return the record of the closed cell; pictures and long texts are kept as blobs of the journal."""
+        outputs = [journal.store(o, cell=cell.number, whole=self._wholes.get(n)) for n, o in enumerate(cell.outputs)]
+        claimed = ("status", "outputs", "truncated", "rung", "kernel_generation")
+        return CellClosed(
+            number=cell.number,
+            status=cell.status,
+            outputs=tuple(outputs),
+            truncated=cell.truncated,
+            rung=cell.rung,
+            duration_ms=cell.duration_ms or 0,
+            kernel_generation=self._kernel_generation,
+            claimed=("outputs",) if cell.status == "sandbox_lost" else claimed,
+        )
+
+    def _joined(self, source: Source) -> str:
+        return "".join(piece.text for piece in self._pieces if piece.source == source)
