@@ -113,10 +113,32 @@ class Execute(Value):
 
 
 class OutputEvent(Value):
-    """An output is complete."""
+    """An output is complete. The cell's outputs are the last ones of each number, in the order of their numbers."""
 
     type: Literal["output"] = "output"
+    number: int | None = None
+    """Counts within the cell's stream, with gaps; one that came before is replaced (`update_display`). Absent: a new
+    output after all that came before."""
     output: Output
+
+
+class WithdrawnEvent(Value):
+    """An output that was sent is no longer one of the cell's (`clear_output`)."""
+
+    type: Literal["withdrawn"] = "withdrawn"
+    number: int
+
+
+class KeptEvent(Value):
+    """A piece of the whole text of an output that is shown cut; the pieces stand directly before its `OutputEvent`.
+
+    Joined, they are what the run keeps. Where `Text.missing_chars` says more than they hold, the rest was only counted.
+    """
+
+    type: Literal["kept"] = "kept"
+    number: int
+    """Number of the output."""
+    text: str
 
 
 class PieceEvent(Value):
@@ -144,9 +166,29 @@ class ClosedEvent(Value):
     """Goes up by one with each new kernel process of this language, whatever the cause."""
 
 
-Event = Annotated[OutputEvent | PieceEvent | HeartbeatEvent | ClosedEvent, Field(discriminator="type")]
+Event = Annotated[
+    OutputEvent | WithdrawnEvent | KeptEvent | PieceEvent | HeartbeatEvent | ClosedEvent, Field(discriminator="type")
+]
 
-EVENT: TypeAdapter[OutputEvent | PieceEvent | HeartbeatEvent | ClosedEvent] = TypeAdapter(Event)
+EVENT: TypeAdapter[OutputEvent | WithdrawnEvent | KeptEvent | PieceEvent | HeartbeatEvent | ClosedEvent] = TypeAdapter(
+    Event
+)
+
+
+def gather(outputs: dict[int, Output], event: Event) -> None:
+    """Bring a cell's outputs up to date with one event; read them with `in_order`."""
+    match event:
+        case OutputEvent():
+            outputs[max(outputs, default=-1) + 1 if event.number is None else event.number] = event.output
+        case WithdrawnEvent():
+            outputs.pop(event.number, None)
+        case _:
+            pass
+
+
+def in_order(outputs: dict[int, Output]) -> tuple[Output, ...]:
+    """Return gathered outputs in the order of their numbers."""
+    return tuple(outputs[number] for number in sorted(outputs))
 
 
 class Forward(Value):
@@ -170,6 +212,10 @@ class HostSettings(Value):
     viewport_height: int = 900
     home: str = "/home/agent"
     """Where cells run; the files API is rooted here."""
+    desktop: bool = True
+    """False: kernels only, no display and no browser."""
+    image_side: int = 2048
+    """Pixels; an image wider or taller than this and than the desktop is scaled down before it is shown."""
     chromium: str = "/usr/lib/chromium/chromium"
     chromium_sandbox: bool = True
     """False only where Chromium's own sandbox cannot work."""
