@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cellwright.record.journal import Journal
-from cellwright.record.records import CellClosed
 from cellwright_kernel.wire import (
     Cell,
     CellStatus,
@@ -43,7 +42,6 @@ class RunningCell:
         self._rung: Rung | None = None
         self._truncated = False
         self._kernel_generation: int | None = None
-        self._wholes: dict[int, str] = {}  # position of an output that was cut -> the text as the cell wrote it
 
     def take(self, event: Event) -> None:
         """Add one event from inside."""
@@ -78,20 +76,10 @@ class RunningCell:
             }
         )
 
-    def record(self, cell: Cell, journal: Journal) -> CellClosed:
-        """Return the record of the closed cell; pictures and long texts are kept as blobs of the journal."""
-        outputs = [journal.store(o, cell=cell.number, whole=self._wholes.get(n)) for n, o in enumerate(cell.outputs)]
-        claimed = ("status", "outputs", "truncated", "rung", "kernel_generation")
-        return CellClosed(
-            number=cell.number,
-            status=cell.status,
-            outputs=tuple(outputs),
-            truncated=cell.truncated,
-            rung=cell.rung,
-            duration_ms=cell.duration_ms or 0,
-            kernel_generation=self._kernel_generation,
-            claimed=("outputs",) if cell.status == "sandbox_lost" else claimed,
-        )
+    def record(self, cell: Cell, journal: Journal) -> None:
+        """Write the closed cell into the journal; pictures and long texts become blobs."""
+        observed = ("status", "rung", "kernel_generation") if cell.status == "sandbox_lost" else ()
+        journal.cell_closed(cell, kernel_generation=self._kernel_generation, observed=observed)
 
     def _joined(self, source: Source) -> str:
         return "".join(piece.text for piece in self._pieces if piece.source == source)

@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cellwright import __version__
 from cellwright.egress import EgressProxy, EgressRequest
 from cellwright.errors import CellwrightError, CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
 from cellwright.files import copy_in, copy_out
 from cellwright.record import records
-from cellwright.record.folder import new_run_id, runs_folder
-from cellwright.record.journal import Journal
+from cellwright.record.journal import Journal, open_run
 from cellwright.running import OnEvent, RunningCell
 from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, Sandbox, SandboxInfo, Spec
@@ -64,7 +62,6 @@ class Session:
         self._screen: asyncio.Task[None] | None = None  # awaited before the next cell and in _let_go
         self._screen_tag: str | None = None
         self._screen_sha: str | None = None
-        self._screen_image: records.StoredImage | None = None
         self._closed = False
         self._end = _End("done")
         self.last_used = time.monotonic()
@@ -104,7 +101,7 @@ class Session:
         spec = spec or Spec()
         session_id = session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
-        journal = _new_run(runs, spec, driver=driver, session_id=session_id, task=task, model=model)
+        journal = open_run(runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model)
         end = _End("failed", reason="The session could not be opened.")
         try:
             async with AsyncExitStack() as stack:
@@ -271,7 +268,7 @@ class Session:
             except (SandboxLost, TimeoutError) as error:
                 await self._lose(running, error)
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
-            self.journal.append(running.record(cell, self.journal))
+            running.record(cell, self.journal)
             self._screen = asyncio.ensure_future(self._take_screen(number))
             return cell
         finally:
@@ -330,17 +327,7 @@ class Session:
             return
         if taken is not None:
             png, self._screen_tag = taken
-            self._screen_sha = self.journal.blob(png)
-            self._screen_image = records.StoredImage(
-                sha256=self._screen_sha,
-                width=self.spec.width,
-                height=self.spec.height,
-                media_type="image/png",
-                size_bytes=len(png),
-                kept=self.journal.keeps(self._screen_sha),
-            )
-        if self._screen_image is not None:
-            self.journal.append(records.Screen(image=self._screen_image, after_cell=number))
+            self._screen_sha = self.journal.screenshot(png, after_cell=number)
 
     async def _finish(self) -> None:
         """The last things while the sandbox lives: the screen, and the files that are to be kept."""
@@ -395,18 +382,3 @@ async def _egress(spec: Spec, journal: Journal) -> AsyncIterator[Path | None]:
     finally:
         path.unlink(missing_ok=True)
         folder.rmdir()
-
-
-def _new_run(
-    runs: Path | None, spec: Spec, *, driver: records.Driver, session_id: str, task: str | None, model: str | None
-) -> Journal:
-    info = records.RunInfo(
-        run_id=new_run_id(),
-        cellwright=__version__,
-        driver=driver,
-        session_id=session_id,
-        spec=records.recorded_spec(spec),
-        task=task,
-        model=model,
-    )
-    return Journal.create((runs or runs_folder()) / info.run_id, info)

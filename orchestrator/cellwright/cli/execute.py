@@ -1,0 +1,108 @@
+"""`cellwright exec`: one cell, in a session of its own or in one of a running service.
+
+Flows in: code from the command line, a file or standard input. Flows out: what the cell gave, as text, or as the Cell in
+JSON. Decided here: pictures go to the run's folder, and the exit status is 0 only for a cell that ended `ok`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cellwright.cli import options
+from cellwright.cli.plain import plain
+from cellwright.cli.service import checked, service_client
+from cellwright.errors import UsageError
+from cellwright.sandbox.base import Spec
+from cellwright.session import Session
+from cellwright_kernel.wire import Cell, Language, Text
+
+_LANGUAGES: dict[str, Language] = {"py": "python", "python": "python", "js": "javascript", "javascript": "javascript"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="exec")(execute)
+
+
+def execute(
+    code: Annotated[str | None, typer.Argument(help="The code; `-` reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option("-f", "--code-file", help="Read the code from this file.")] = None,
+    session: Annotated[str | None, typer.Option(help="Session of a running `cellwright serve`.")] = None,
+    lang: Annotated[str, typer.Option(help="`py` or `js`.")] = "py",
+    json: Annotated[bool, typer.Option("--json", help="Print the Cell as JSON.")] = False,
+    allow: options.Allow = None,
+    enter: options.Files = None,
+    out: options.Out = None,
+    env: options.Env = None,
+    sandbox: options.SandboxName = options.DEFAULT_SANDBOX,
+    size: options.Size = options.DEFAULT_SIZE,
+    deadline: options.Deadline = options.DEFAULT_DEADLINE_S,
+) -> None:
+    """Execute one cell and print what it gave."""
+    text, language = _code(code, file), _language(lang)
+    if session is not None:
+        if any((allow, enter, out, env)) or sandbox != options.DEFAULT_SANDBOX or size != options.DEFAULT_SIZE:
+            raise UsageError("What a sandbox may have is said to `cellwright serve`; --session uses what it made.")
+        cell, blobs = _in_service(session, text, language, deadline), None
+    else:
+        spec = options.spec_from(
+            allow=allow, files=enter, out=out, env=env, sandbox=sandbox, size=size, deadline_s=deadline
+        )
+        cell, blobs = asyncio.run(_in_own_session(spec, text, language))
+    if json:
+        print(cell.model_dump_json())
+    else:
+        _show(cell, blobs)
+    if cell.status != "ok":
+        raise typer.Exit(1)
+
+
+def _code(code: str | None, file: Path | None) -> str:
+    if (code is None) == (file is None):
+        raise UsageError("Give the code once: as an argument, as `-` for standard input, or with -f FILE.")
+    if file is not None:
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file} could not be read: {error}. Nothing ran.") from error
+    return sys.stdin.read() if code == "-" else str(code)
+
+
+def _language(word: str) -> Language:
+    if word not in _LANGUAGES:
+        raise UsageError(f"There is no language {word!r}. Use `py` or `js`.")
+    return _LANGUAGES[word]
+
+
+def _in_service(session: str, code: str, language: Language, deadline_s: float) -> Cell:
+    with service_client() as client:
+        checked(client.post("/v1/sessions", json={"session_id": session}))
+        body = {"code": code, "language": language, "deadline_s": deadline_s}
+        try:
+            response = checked(client.post(f"/v1/sessions/{session}/cells", json=body))
+        except KeyboardInterrupt:
+            client.post(f"/v1/sessions/{session}/interrupt")
+            raise
+    return Cell.model_validate_json(response.content)
+
+
+async def _in_own_session(spec: Spec, code: str, language: Language) -> tuple[Cell, Path]:
+    async with Session.open(spec, driver="cli") as session:
+        return await session.execute(code, language=language), session.run_dir / "blobs"
+
+
+def _show(cell: Cell, blobs: Path | None) -> None:
+    for output in cell.outputs:
+        match output:
+            case Text(source="stderr" | "notice"):
+                print(plain(output.text), file=sys.stderr)
+            case Text():
+                print(plain(output.text).removesuffix("\n"))
+            case _:
+                where = f" {blobs / output.sha256}" if blobs is not None else ""
+                print(f"[{output.media_type} {output.width}x{output.height}{where}]")

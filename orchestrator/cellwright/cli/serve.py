@@ -1,0 +1,92 @@
+"""`cellwright serve`: the gateway as a process.
+
+Flows in: where to listen, and what its sandboxes may have. Flows out: the guide endpoint and `/v1`, until Ctrl-C. Decided
+here: what is printed: the URL, the two lines that the guide's clients want, and `ready` once it is.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from cellwright.cli import options
+from cellwright.cli.service import announced, token_file
+from cellwright.errors import UsageError
+from cellwright.gateway.app import make_app
+from cellwright.gateway.auth import own_hosts, service_token
+from cellwright.pool import IDLE_S, Pool
+
+CLOSING_S = 5
+"""Seconds that open requests have once the service is told to end; their cells are interrupted."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(serve)
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8765,
+    max_sessions: Annotated[int, typer.Option(help="Most sessions at once; each takes about 500 MB.")] = 8,
+    idle: Annotated[float, typer.Option(metavar="SECONDS", help="An idle session is closed after this.")] = IDLE_S,
+    allow: options.Allow = None,
+    file: options.Files = None,
+    out: options.Out = None,
+    env: options.Env = None,
+    sandbox: options.SandboxName = options.DEFAULT_SANDBOX,
+    size: options.Size = options.DEFAULT_SIZE,
+    deadline: options.Deadline = options.DEFAULT_DEADLINE_S,
+) -> None:
+    """Serve the guide's `POST /execute`, and sessions under `/v1`, until Ctrl-C."""
+    spec = options.spec_from(allow=allow, files=file, out=out, env=env, sandbox=sandbox, size=size, deadline_s=deadline)
+    token = service_token(os.environ.get("CELLWRIGHT_TOKEN"), token_file())
+    listener = _listen(host, port)
+    bound = listener.getsockname()[1]
+    pool = Pool(spec, capacity=max_sessions, idle_s=idle)
+    app = make_app(pool, token=token, hosts=own_hosts(host, bound))
+    config = uvicorn.Config(
+        app, log_level="warning", lifespan="on", timeout_graceful_shutdown=CLOSING_S, access_log=False
+    )
+    url = f"http://{_in_url(host)}:{bound}"
+    with announced(url):
+        _Server(config, url, token).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, that says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, url: str, token: str) -> None:
+        super().__init__(config)
+        self._lines = (
+            f"Cellwright listens at {url}",
+            f"export OPENAI_EXAMPLE_CODE_EXECUTION_URL={url}",
+            f"export OPENAI_EXAMPLE_CODE_EXECUTION_TOKEN={token}",
+            "ready",
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            for line in self._lines:
+                print(line, flush=True)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UsageError(
+            f"Nothing can listen on {host}:{port}: {error.strerror}. Usually another service has the port. "
+            "Nothing was started. Give another --port, or 0 for a free one."
+        ) from error
+
+
+def _in_url(host: str) -> str:
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
