@@ -1,26 +1,38 @@
 """A cell while it runs.
 
 Flows in: events from inside, one by one. Flows out: the closed cell, and its record. Decided here: what remains when the
-sandbox is lost halfway: the outputs that were whole, the pieces of those that were not, and a sentence.
+sandbox is lost halfway: the outputs that were whole, the pieces of those that were not, and a sentence; and that no
+cell may pile up more outputs out here than the ceilings inside would ever let through.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from typing import Final
 
+from cellwright.errors import SandboxLost
 from cellwright.record.journal import Journal
 from cellwright_kernel.wire import (
     Cell,
     CellStatus,
     ClosedEvent,
     Event,
+    HeartbeatEvent,
+    KeptEvent,
     Output,
     OutputEvent,
     PieceEvent,
     Rung,
     Source,
     Text,
+    WithdrawnEvent,
+    gather,
+    in_order,
 )
+
+OUTPUTS: Final = 1000
+"""Most outputs believed of one cell; the ceiling inside is 100, and late ones come on top."""
 
 OnEvent = Callable[[Event], None]
 """Called with each event of a running cell, in the session's event loop; it must not block."""
@@ -35,7 +47,9 @@ class RunningCell:
     """
 
     def __init__(self, notices: list[Text], on_event: OnEvent | None) -> None:
-        self._outputs: list[Output] = list(notices)
+        self._notices = notices
+        self._outputs: dict[int, Output] = {}
+        self._wholes: defaultdict[int, list[str]] = defaultdict(list)
         self._pieces: list[PieceEvent] = []
         self._on_event = on_event
         self._status: CellStatus = "running"
@@ -44,24 +58,34 @@ class RunningCell:
         self._kernel_generation: int | None = None
 
     def take(self, event: Event) -> None:
-        """Add one event from inside."""
+        """Add one event from inside.
+
+        Raises:
+            SandboxLost: It sends more outputs than a kernel host does.
+        """
         match event:
-            case OutputEvent(output=output):
-                self._outputs.append(output)
+            case OutputEvent() | WithdrawnEvent():
+                gather(self._outputs, event)
                 self._pieces.clear()
+            case KeptEvent(number=number, text=text):
+                self._wholes[number].append(text)
             case PieceEvent():
                 self._pieces.append(event)
             case ClosedEvent():
                 self._status, self._rung, self._truncated = event.status, event.rung, event.truncated
                 self._kernel_generation = event.kernel_generation
+            case HeartbeatEvent():
+                pass
+        if len(self._outputs) > OUTPUTS or len(self._wholes) > OUTPUTS:
+            raise SandboxLost(f"The kernel host sent more than {OUTPUTS} outputs for one cell.")
         if self._on_event is not None:
             self._on_event(event)
 
     def lost(self, sentence: str) -> None:
         """Keep the pieces of outputs that never became whole; partial output survives every rung."""
         for source in dict.fromkeys(piece.source for piece in self._pieces):
-            self._outputs.append(Text(text=self._joined(source), source=source))
-        self._outputs.append(Text(text=sentence, source="notice"))
+            self._add(Text(text=self._joined(source), source=source))
+        self._add(Text(text=sentence, source="notice"))
         self._status, self._rung = "sandbox_lost", "replace_sandbox"
 
     def close(self, cell: Cell, *, duration_ms: int) -> Cell:
@@ -71,7 +95,7 @@ class RunningCell:
                 "status": self._status,
                 "rung": self._rung,
                 "truncated": self._truncated,
-                "outputs": tuple(self._outputs),
+                "outputs": (*self._notices, *in_order(self._outputs)),
                 "duration_ms": duration_ms,
             }
         )
@@ -79,7 +103,12 @@ class RunningCell:
     def record(self, cell: Cell, journal: Journal) -> None:
         """Write the closed cell into the journal; pictures and long texts become blobs."""
         observed = ("status", "rung", "kernel_generation") if cell.status == "sandbox_lost" else ()
-        journal.cell_closed(cell, kernel_generation=self._kernel_generation, observed=observed)
+        places = enumerate(sorted(self._outputs), start=len(self._notices))
+        wholes = {place: "".join(self._wholes[number]) for place, number in places if number in self._wholes}
+        journal.cell_closed(cell, kernel_generation=self._kernel_generation, observed=observed, wholes=wholes)
+
+    def _add(self, text: Text) -> None:
+        gather(self._outputs, OutputEvent(output=text))
 
     def _joined(self, source: Source) -> str:
         return "".join(piece.text for piece in self._pieces if piece.source == source)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from pydantic import JsonValue
 
-from cellwright import __version__
 from cellwright.errors import JournalCorrupt, RecordError
 from cellwright.record.blobs import Blobs, as_record_error, read_file, write_all, write_file
 from cellwright.record.chain import digest, seal
@@ -216,7 +216,14 @@ class Journal:
                 names = ("text_sha256", "full_sha256")
                 return kept.model_copy(update={name: None for name in names if getattr(kept, name) in missing})
 
-    def cell_closed(self, cell: Cell, *, kernel_generation: int | None = None, observed: Collection[str] = ()) -> Line:
+    def cell_closed(
+        self,
+        cell: Cell,
+        *,
+        kernel_generation: int | None = None,
+        observed: Collection[str] = (),
+        wholes: Mapping[int, str] | None = None,
+    ) -> Line:
         """Record a cell's end, with its pictures and long texts as blobs; raises as `append` does.
 
         Args:
@@ -224,13 +231,17 @@ class Journal:
             kernel_generation: What the kernel host said of it.
             observed: Fields of the record that were seen from outside, such as `status` when the sandbox was lost; a
                 rung that the outside used is `rung`.
+            wholes: Position of an output that was cut -> the text as the cell wrote it.
         """
         claimed = tuple(name for name in CLAIMED_OF_CELL if name not in observed)
         return self.append(
             CellClosed(
                 number=cell.number,
                 status=cell.status,
-                outputs=tuple(self.store(output, cell=cell.number) for output in cell.outputs),
+                outputs=tuple(
+                    self.store(output, cell=cell.number, whole=(wholes or {}).get(place))
+                    for place, output in enumerate(cell.outputs)
+                ),
                 truncated=cell.truncated,
                 rung=cell.rung,
                 duration_ms=cell.duration_ms or 0,
@@ -344,7 +355,7 @@ def open_run(
     """
     info = RunInfo(
         run_id=new_run_id(),
-        cellwright=__version__,
+        cellwright=version("cellwright"),
         driver=driver,
         session_id=session_id,
         spec=recorded_spec(spec),
