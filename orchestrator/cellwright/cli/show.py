@@ -1,0 +1,215 @@
+"""One run as a page to read in a terminal or to pipe into a file.
+
+Flows in: a `Run`. Flows out: lines on a console. Decided here: what of a run a person is shown, in which order, and that
+every word of a stranger passes through `plain` first: code, outputs, host names, the model's messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.text import Text
+
+from cellwright.cli.plain import plain
+from cellwright.record import Run, StoredCell
+from cellwright.record.records import (
+    CellClosed,
+    CellOpened,
+    Egress,
+    FileDeleted,
+    FileWritten,
+    KernelRestarted,
+    LateOutput,
+    ModelFailed,
+    ModelRequest,
+    ModelResponse,
+    Note,
+    Record,
+    RunClosed,
+    Screen,
+    SessionClosed,
+    SessionOpened,
+)
+from cellwright.record.stored import StoredImage, StoredText
+from cellwright.record.totals import Totals, messages_of, totals_of
+from cellwright_kernel.wire import Language
+
+STYLE_OF_STATUS: Final[Mapping[str, str]] = {
+    "done": "green",
+    "ok": "green",
+    "running": "cyan",
+    "open": "yellow",
+    "cancelled": "yellow",
+    "interrupted": "yellow",
+    "timeout": "yellow",
+    "budget": "yellow",
+    "stuck": "yellow",
+    "failed": "red",
+    "error": "red",
+    "kernel_died": "red",
+    "sandbox_lost": "red",
+    "denied": "red",
+}
+
+_STYLE_OF_SOURCE: Final[Mapping[str, str]] = {"stderr": "magenta", "error": "red", "notice": "italic yellow"}
+
+
+def console_for_output() -> Console:
+    """Return the console of this command: colours on a terminal, plain text that is never wrapped in a pipe."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    return console
+
+
+def show_run(run: Run, console: Console) -> None:
+    """Print the whole run."""
+    for line in _header(run):
+        _print(console, line)
+    cells = {cell.opened.number: cell for cell in run.stored_cells}
+    for record in run.records:
+        for part in _of_record(record, run, cells, console):
+            _print(console, part)
+    _print(console, Text())
+    for line in _footer(totals_of(run)):
+        _print(console, line)
+
+
+def _print(console: Console, part: RenderableType) -> None:
+    console.print(part, soft_wrap=isinstance(part, Text))
+
+
+def _header(run: Run) -> Iterator[Text]:
+    info = run.info
+    yield Text.assemble(("run      ", "bold"), plain(info.run_id))
+    if info.task is not None:
+        yield Text.assemble(("task     ", "bold"), _indented(info.task))
+    yield Text.assemble(("driver   ", "bold"), info.driver, plain(f", {info.model}") if info.model else "")
+    reason = f": {run.end.reason}" if run.end and run.end.reason else ""
+    yield Text.assemble(("status   ", "bold"), (run.status, STYLE_OF_STATUS[run.status]), _one_line(reason))
+    yield Text.assemble(("sandbox  ", "bold"), plain(_spec(info.spec)))
+    ended = f" to {run.end.at}" if run.end else ""
+    yield Text.assemble(("time     ", "bold"), plain(f"{info.created_at}{ended}"))
+    yield Text.assemble(("folder   ", "bold"), plain(str(run.folder)))
+    for problem in run.problems:
+        place = problem.file if problem.record is None else f"{problem.file}: record {problem.record}"
+        yield Text(plain(f"problem  {place} {problem.what}"), style="yellow" if problem.kind == "torn" else "red")
+
+
+def _spec(spec: Mapping[str, JsonValue]) -> str:
+    words = [f"{spec.get('backend')} {spec.get('width')}x{spec.get('height')}"]
+    for name in ("allow", "files", "env"):
+        if isinstance(value := spec.get(name), list) and value:
+            words.append(f"{name}: {', '.join(str(part) for part in value)}")
+    if spec.get("out"):
+        words.append(f"out: {spec['out']}")
+    return "; ".join(words)
+
+
+def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], console: Console) -> Iterator[RenderableType]:
+    match record:
+        case CellOpened():
+            yield from _cell(cells[record.number], run, console)
+        case ModelResponse():
+            yield Text(f"\n── turn {record.turn} ({_seconds(record.duration_ms)})", style="bold blue")
+            yield from (Text(_indented(f"{phase}: {text}")) for phase, text in messages_of(record.response))
+        case ModelFailed():
+            again = "; sent again" if record.retried else ""
+            yield Text(_one_line(f"turn {record.turn}: the model failed: {record.reason}{again}"), style="red")
+        case Egress(allowed=False):
+            why = f" ({record.reason})" if record.reason else ""
+            yield Text(_one_line(f"egress refused: {record.method} {record.host}:{record.port}{why}"), style="yellow")
+        case KernelRestarted():
+            yield Text(f"the {record.language} kernel was restarted", style="yellow")
+        case FileWritten() | FileDeleted():
+            did = "written" if isinstance(record, FileWritten) else "deleted"
+            yield Text(_one_line(f"file {did}: {record.path}"))
+        case Note():
+            yield Text(_one_line(f"note: {record.text}"), style="yellow")
+        case SessionOpened() | SessionClosed():
+            yield from _session(record)
+        case RunClosed():
+            if record.summary:
+                yield Text.assemble("\n", ("summary  ", "bold"), _indented(record.summary))
+        case CellClosed() | LateOutput() | Screen() | ModelRequest() | Egress():
+            return  # shown with their cell, or only counted
+        case _:
+            assert_never(record)
+
+
+def _session(record: SessionOpened | SessionClosed) -> Iterator[Text]:
+    went = "in" if isinstance(record, SessionOpened) else "out"
+    if isinstance(record, SessionClosed) and record.reason:
+        yield Text(_one_line(f"session closed: {record.reason}"))
+    for file in record.files:
+        yield Text(_one_line(f"file copied {went}: {file.path} ({file.size_bytes} bytes)"))
+
+
+def _cell(cell: StoredCell, run: Run, console: Console) -> Iterator[RenderableType]:
+    opened, closed = cell.opened, cell.closed
+    title = Text(f"\n── cell {opened.number}, {opened.language}: ", style="bold")
+    if closed is None:
+        unfinished = "running" if run.is_live else "no end was recorded"
+        title.append(unfinished, style=STYLE_OF_STATUS["running" if run.is_live else "open"])
+    else:
+        title.append(closed.status, style=STYLE_OF_STATUS[closed.status])
+        rung = f", ended by rung {closed.rung}" if closed.rung else ""
+        title.append(f" in {_seconds(closed.duration_ms)}{rung}")
+    yield title
+    yield _code(plain(opened.code), opened.language, console)
+    for output in closed.outputs if closed else ():
+        yield _output(output, run)
+    for late in cell.late:
+        yield Text("   late output:", style="dim")
+        yield from (_output(output, run) for output in late.outputs)
+    if closed and closed.screen_after and closed.screen_after != opened.screen_before:
+        yield Text(plain(f"   screen after it: {run.folder / 'blobs' / closed.screen_after}"), style="dim")
+
+
+def _code(code: str, language: Language, console: Console) -> RenderableType:
+    if not console.is_terminal:
+        return Text("\n".join(f"   {line}" for line in code.rstrip("\n").split("\n")))
+    return Padding(Syntax(code.rstrip("\n"), language, background_color="default", word_wrap=True), (0, 0, 0, 3))
+
+
+def _output(output: StoredText | StoredImage, run: Run) -> Text:
+    match output:
+        case StoredText():
+            lines = plain(output.text).rstrip("\n").split("\n")
+            full = output.full_sha256 or output.text_sha256
+            if full:
+                lines.append(plain(f"[whole text: {run.folder / 'blobs' / full}]"))
+            return Text("\n".join(f" > {line}" for line in lines), style=_STYLE_OF_SOURCE.get(output.source, ""))
+        case StoredImage():
+            where = run.folder / "blobs" / output.sha256 if output.kept else "not kept"
+            return Text(plain(f" > [{output.media_type} {output.width}x{output.height}: {where}]"), style="cyan")
+        case _:
+            assert_never(output)
+
+
+def _footer(totals: Totals) -> Iterator[Text]:
+    by_status = ", ".join(f"{count} {status}" for status, count in sorted(totals.cells_by_status.items()))
+    yield Text.assemble(
+        ("totals   ", "bold"),
+        f"{totals.turns} turns, {totals.cells} cells",
+        f" ({by_status})" if by_status else "",
+        f" in {_seconds(totals.cells_ms)}, {totals.input_tokens} tokens in, {totals.output_tokens} out",
+        f", egress {totals.egress_allowed} allowed, {totals.egress_refused} refused",
+    )
+
+
+def _one_line(text: str) -> str:
+    return plain(text.replace("\n", "\u240a"))  # a name with a newline in it must not look like a line of ours
+
+
+def _indented(text: str) -> str:
+    return plain(text).rstrip("\n").replace("\n", "\n         ")
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
