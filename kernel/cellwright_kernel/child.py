@@ -98,12 +98,15 @@ class Child:
             case code:
                 return f"{self.name} exited with status {code}."
 
+    def log(self, last_bytes: int = 65536) -> str:
+        """Return what it has written to stdout and stderr, or the last of it."""
+        with self._log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - last_bytes))
+            return log.read().decode(errors="replace")
+
     def tail(self, lines: int = 6) -> str:
         """Return the last lines of its log, indented, for an error message."""
-        with self._log.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - 4096))
-            text = log.read().decode(errors="replace")
-        last = [line for line in text.splitlines() if line.strip()][-lines:]
+        last = [line for line in self.log(4096).splitlines() if line.strip()][-lines:]
         return "\n".join(f"    {line[:300]}" for line in last) or "    (its log is empty)"
 
     async def wait_for(self, fact: Callable[[], Awaitable[_Fact | None]], what: str, within_s: float) -> _Fact:

@@ -1,0 +1,165 @@
+"""The browser's windows: each new one is measured once and gets the size its page ought to have.
+
+Flows in: DevTools events. Flows out: window bounds, so that `innerWidth` x `innerHeight` of a main window is the viewport,
+and of a popup what `window.open` asked for. Decided here: what a window's page ought to measure, and that a window is touched only
+when it is new: a page or a person that resizes it later is not fought.
+
+The first guess is right already with the Chromium of Debian 12 and 13 (Preferences hold the bounds), so that main windows
+are usually only measured. Chromium makes popups a pixel or two short where the window manager draws the frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright_kernel.devtools import Devtools, DevtoolsError
+
+_SETTLE_S = 2.0
+_LOOK_EVERY_S = 0.02
+_POPUP_SLACK = 8
+"""Pixels. A popup that is further off than this was resized on purpose."""
+
+_ASKED_KEPT = 20
+
+_METRICS = """[innerWidth, innerHeight, outerWidth, outerHeight, screenX, screenY,
+    !menubar.visible, document.visibilityState == 'visible']"""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Where a page says it is, in pixels of the screen (the scale is always 1)."""
+
+    inner: tuple[int, int]
+    outer: tuple[int, int]
+    screen: tuple[int, int]
+    popup: bool
+    visible: bool
+
+    @property
+    def origin(self) -> tuple[int, int]:
+        """Where the page's own (0, 0) is on the screen. No window here has a frame of Chromium's own making."""
+        return (
+            self.screen[0] + (self.outer[0] - self.inner[0]) // 2,
+            self.screen[1] + self.outer[1] - self.inner[1],
+        )
+
+
+class Windows:
+    """The windows of one browser, seen through one connection."""
+
+    def __init__(self, devtools: Devtools, viewport: tuple[int, int]) -> None:
+        self._devtools = devtools
+        self._viewport = viewport
+        self._seen: set[int] = set()
+        self._asked: dict[str, list[dict[str, int]]] = {}
+        self._page_of: dict[str, str] = {}
+
+    async def follow(self) -> None:
+        """Begin to hear of every page, those that exist included."""
+        await self._devtools.call(
+            "Target.setAutoAttach",
+            autoAttach=True,
+            waitForDebuggerOnStart=False,
+            flatten=True,
+            filter=[{"type": "page"}],
+        )
+
+    async def next(self) -> Metrics | None:
+        """Take one event; return the metrics of a new window once it has its size, or None for other events.
+
+        Raises:
+            DevtoolsError: the connection is gone.
+        """
+        event = await self._devtools.event()
+        details = event["params"]
+        match event["method"]:
+            case "Target.attachedToTarget":
+                return await self._attached(details["sessionId"], details["targetInfo"])
+            case "Target.detachedFromTarget":
+                self._asked.pop(self._page_of.pop(details["sessionId"], ""), None)
+            case "Page.windowOpen":
+                asked = self._asked.setdefault(self._page_of.get(event.get("sessionId", ""), ""), [])
+                asked.append(_sizes(details["windowFeatures"]))
+                del asked[:-_ASKED_KEPT]  # what a blocked popup asked for is never collected
+        return None
+
+    async def keep(self) -> None:
+        """Take events until the connection is gone."""
+        try:
+            while True:
+                await self.next()
+        except DevtoolsError:
+            return
+
+    async def _attached(self, session: str, target: dict[str, Any]) -> Metrics | None:
+        self._page_of[session] = target["targetId"]
+        try:
+            await self._devtools.call("Page.enable", session)
+            window = await self._devtools.call("Browser.getWindowForTarget", targetId=target["targetId"])
+            if window["windowId"] in self._seen:
+                return None
+            self._seen.add(window["windowId"])
+            return await self._size(session, window["windowId"], target.get("openerId", ""))
+        except (DevtoolsError, TimeoutError):  # the page is gone, is busy or shows a dialog: its window stays as it is
+            return None
+
+    async def _size(self, session: str, window_id: int, opener: str) -> Metrics:
+        metrics = await self._settled(session, window_id)
+        wanted = self._asked_size(metrics, opener) if metrics.popup else self._viewport
+        if wanted == metrics.inner:
+            return metrics
+        bounds = {
+            "width": metrics.outer[0] + wanted[0] - metrics.inner[0],
+            "height": metrics.outer[1] + wanted[1] - metrics.inner[1],
+        }
+        await self._devtools.call("Browser.setWindowBounds", windowId=window_id, bounds=bounds)
+        async with asyncio.timeout(_SETTLE_S):
+            while metrics.inner != wanted:
+                await asyncio.sleep(_LOOK_EVERY_S)
+                metrics = await measure(self._devtools, session)
+        return metrics
+
+    def _asked_size(self, metrics: Metrics, opener: str) -> tuple[int, int]:
+        """Return the size that this popup was asked to have, if it is nearly that; else the one it has."""
+        width, height = metrics.inner
+        for asked in self._asked.get(opener, []):
+            wanted = asked.get("width", width), asked.get("height", height)
+            if abs(wanted[0] - width) <= _POPUP_SLACK and abs(wanted[1] - height) <= _POPUP_SLACK:
+                self._asked[opener].remove(asked)
+                return wanted
+        return metrics.inner
+
+    async def _settled(self, session: str, window_id: int) -> Metrics:
+        """Wait until the page knows its window's bounds, and they have stopped changing."""
+        before = None
+        async with asyncio.timeout(_SETTLE_S):
+            while True:
+                metrics = await measure(self._devtools, session)
+                bounds = (await self._devtools.call("Browser.getWindowBounds", windowId=window_id))["bounds"]
+                now = (metrics, bounds)
+                if now == before and metrics.outer == (bounds["width"], bounds["height"]):
+                    return metrics
+                before = now
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def measure(devtools: Devtools, session: str) -> Metrics:
+    """Ask a page where it is.
+
+    Raises:
+        DevtoolsError: it does not answer, or with nonsense.
+    """
+    answer = await devtools.evaluate(session, _METRICS, within_s=1.0)
+    match answer:
+        case [int(iw), int(ih), int(ow), int(oh), int(x), int(y), bool(popup), bool(visible)]:
+            return Metrics((iw, ih), (ow, oh), (x, y), popup=popup, visible=visible)
+        case _:
+            raise DevtoolsError(f"The page says of its window: {str(answer)[:100]}")
+
+
+def _sizes(features: list[str]) -> dict[str, int]:
+    """Read `width=600` and its like; what is not a whole number is left out."""
+    pairs = (feature.partition("=") for feature in features)
+    return {name: int(value) for name, _, value in pairs if value.strip().isdecimal()}
