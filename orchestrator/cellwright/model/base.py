@@ -1,0 +1,192 @@
+"""What a model is to the loop: a Protocol, and the values that go in and come out of it.
+
+Flows in: a `Request`, the whole history in it. Flows out: a `Response` of typed items, each with the JSON it came as.
+Decided here: what the loop can tell apart (a call, a message, anything else), and that the history is sent whole with every
+request: it works with every server of the Responses API, leaves nothing stored with any of them, and keeps the run
+ours to resume and fork. Words of the API (`call_id`, `arguments`, `phase`) are kept at this edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from pydantic import JsonValue
+
+Item: TypeAlias = Mapping[str, JsonValue]
+"""One item of the history, as the API has it."""
+
+Phase = Literal["commentary", "final_answer"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the model is asked with."""
+
+    instructions: str
+    """Sent with every request; the API doesn't carry them over."""
+    history: tuple[Item, ...]
+    """Everything so far, oldest first: the task, the model's items as they came, our answers."""
+    tools: tuple[Item, ...]
+    """The tools that it may call."""
+    may_call: bool = True
+    """False for the last turn, which only sums up. The tools are sent all the same: without them the server's cached
+    prefix would be lost (`tools_changed`)."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """The model asks for a tool."""
+
+    call_id: str
+    name: str
+    arguments: str
+    """JSON, as the model wrote it; not checked yet."""
+    raw: Item = field(repr=False)
+    """The item as it came."""
+    type: Literal["call"] = "call"
+
+
+@dataclass(frozen=True)
+class Message:
+    """The model says something."""
+
+    text: str
+    """Empty when there is only a refusal."""
+    phase: Phase | None
+    """Absent from models that know no phases."""
+    refusal: str | None
+    """What it says instead of doing it; absent when it doesn't refuse."""
+    raw: Item = field(repr=False)
+    type: Literal["message"] = "message"
+
+
+@dataclass(frozen=True)
+class OtherItem:
+    """Reasoning, compaction, or what is not known here; kept and sent back as it came."""
+
+    kind: str
+    """Its `type` in the API."""
+    raw: Item = field(repr=False)
+    type: Literal["other"] = "other"
+
+
+ResponseItem: TypeAlias = Call | Message | OtherItem
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one response, or of a whole run."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input tokens, those that were in the server's cache."""
+    reasoning_tokens: int = 0
+    """Of the output tokens, those that were reasoning."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+@dataclass(frozen=True)
+class Response:
+    """What came back, whole."""
+
+    id: str
+    status: str
+    """`completed`, or why there is nothing to go on with: `incomplete`, `failed`, `cancelled`, ..."""
+    items: tuple[ResponseItem, ...]
+    """In order."""
+    usage: Usage
+    reason: str | None = None
+    """Why it isn't completed, in the server's words; absent when it is."""
+    raw: JsonValue = field(default=None, repr=False)
+    """The response as it came, for the journal."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls in it, in order."""
+        return tuple(item for item in self.items if isinstance(item, Call))
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages in it, in order."""
+        return tuple(item for item in self.items if isinstance(item, Message))
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A piece of a response that is still arriving, for live views only."""
+
+    kind: Literal["arguments", "text", "refusal", "reasoning"]
+    item_id: str
+    """Which item it belongs to."""
+    text: str
+    name: str = ""
+    """The tool's name, where `kind` is `arguments`."""
+
+
+OnDelta = Callable[[Delta], None]
+"""Called as pieces arrive, in the event loop; it must not block."""
+
+
+class Model(Protocol):
+    """Something that answers requests: a server, or a script."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, as the run records it."""
+
+    def parameters(self, request: Request) -> dict[str, JsonValue]:
+        """Return everything that `respond` sends besides the history; never a credential."""
+
+    async def respond(self, request: Request, on_delta: OnDelta) -> Response:
+        """Ask, and return the whole response.
+
+        Raises:
+            ModelError: There is none. Nothing was executed because of it; the same request may be made again.
+        """
+
+    async def close(self) -> None:
+        """Let go of connections; safe to call twice."""
+
+
+def item_from(raw: Item) -> ResponseItem:
+    """Return an item of a response, typed. What is malformed stays readable: absent strings are empty."""
+    match raw.get("type"):
+        case "function_call":
+            return Call(_word(raw, "call_id"), _word(raw, "name"), _word(raw, "arguments"), raw)
+        case "message":
+            return _message(raw)
+        case kind:
+            return OtherItem(str(kind), raw)
+
+
+def _message(raw: Item) -> Message:
+    content = raw.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    text = "".join(_word(part, "text") for part in parts if part.get("type") == "output_text")
+    refusals = [_word(part, "refusal") for part in parts if part.get("type") == "refusal"]
+    phase: Phase | None = None
+    if raw.get("phase") == "commentary":
+        phase = "commentary"
+    elif raw.get("phase") == "final_answer":
+        phase = "final_answer"
+    return Message(text, phase, "\n".join(refusals) if refusals else None, raw)
+
+
+def _word(raw: Item, name: str) -> str:
+    value = raw.get(name)
+    return value if isinstance(value, str) else ""
