@@ -37,7 +37,8 @@ async def copy_out(door: Door, spec: Spec) -> list[Path]:
     if spec.out is None:
         return []
     entered = {name: source.stat().st_size for source, name in _files_below(spec.files)}
-    written, size = [], 0
+    written: list[Path] = []
+    size = 0
     for info in await door.list_files():
         if _is_hidden(info.path) or entered.get(info.path) == info.size_bytes:
             continue

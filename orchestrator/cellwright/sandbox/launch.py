@@ -83,7 +83,9 @@ async def launch(command: Sequence[str], *, uid: int | None, keep: Sequence[int]
         cwd="/",
         start_new_session=True,
         pass_fds=tuple(keep),
-        **({} if uid is None else {"user": uid, "group": uid, "extra_groups": ()}),
+        user=uid,
+        group=uid,
+        extra_groups=None if uid is None else (),
     )
     return Launched(process)
 

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from cellwright.errors import BadPath, CellwrightError, FileMissing
 from cellwright.sandbox.base import Backend, Sandbox, Spec
-from cellwright.testing.report import Report, expect, run_checks
+from cellwright.testing.report import Check, Report, expect, run_checks
 from cellwright_kernel.wire import ClosedEvent, Execute, OutputEvent, Text
 
 _ENDED_S = 10.0
+_HERE = str(Path(__file__).resolve())
 _MARK = "CELLWRIGHT_CONFORMANCE_MARK"
 
 
@@ -44,7 +45,7 @@ async def check_backend(make: Callable[[], Backend], *, known_gaps: Collection[s
                 *(_paths_stay_inside, _a_missing_file_is_missing, _the_callers_environment_is_absent),
                 *(_the_hosts_files_are_absent, _there_is_no_network, _it_is_not_uid_0_outside),
             ]
-            named = {check.__name__.strip("_"): partial(check, one) for check in checks}
+            named: dict[str, Check] = {check.__name__.strip("_"): partial(check, one) for check in checks}
             named["two_share_nothing"] = partial(_two_share_nothing, one, two)
             named["closing_ends_every_process"] = partial(_closing_ends_every_process, one)
             named["closing_one_leaves_the_other"] = partial(_variables_persist, two)
@@ -162,8 +163,7 @@ async def _the_callers_environment_is_absent(sandbox: Sandbox) -> None:
 
 
 async def _the_hosts_files_are_absent(sandbox: Sandbox) -> None:
-    here = str(Path(__file__).resolve())
-    said = await _texts(sandbox, f"import os.path\nlog(os.path.exists({here!r}))")
+    said = await _texts(sandbox, f"import os.path\nlog(os.path.exists({_HERE!r}))")
     expect(said == ["False"], "a file of the caller is not inside")
 
 
@@ -183,7 +183,7 @@ async def _there_is_no_network(sandbox: Sandbox) -> None:
 async def _it_is_not_uid_0_outside(sandbox: Sandbox) -> None:
     expect(sandbox.info.isolated, "it says that it isolates")
     expect(sandbox.info.uid != 0, "its uid outside is not 0")
-    real = (Path("/proc") / str(sandbox.info.pid)).stat().st_uid
+    real = _owner(sandbox.info.pid)
     expect(real == sandbox.info.uid, f"the process table agrees, and says {real}")
 
 
@@ -206,6 +206,10 @@ async def _closing_ends_every_process(sandbox: Sandbox) -> None:
     except (CellwrightError, RuntimeError):
         return
     raise AssertionError("a closed sandbox answers no more")
+
+
+def _owner(pid: int) -> int:
+    return (Path("/proc") / str(pid)).stat().st_uid
 
 
 def _alive(pid: int) -> bool:

@@ -6,7 +6,7 @@ was named beforehand may fail, and must: one that passes is told too, so that th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 
 
@@ -22,10 +22,10 @@ class Report:
     known_gaps: tuple[str, ...]
 
 
-Check = Callable[[], Awaitable[None]]
+Check = Callable[[], Coroutine[object, object, None]]
 
 
-async def run_checks(checks: dict[str, Check], known_gaps: Collection[str]) -> Report:
+async def run_checks(checks: Mapping[str, Check], known_gaps: Collection[str]) -> Report:
     """Run every check, whatever the others give.
 
     Raises:

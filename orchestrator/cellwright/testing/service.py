@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx2
 
-from cellwright.testing.report import Report, expect, run_checks
+from cellwright.testing.report import Check, Report, expect, run_checks
 
 CLIENT_S = 30.0
 """Seconds after which a client of the guide gives up."""
@@ -41,7 +41,9 @@ async def check_execution_service(
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=CLIENT_S, trust_env=False) as client:
         service = _Service(client, str(uuid.uuid4()))
-        checks = {check.__name__.strip("_"): partial(check, service) for check in (_health_is_ready, *_BAD_REQUESTS)}
+        checks: dict[str, Check] = {
+            check.__name__.strip("_"): partial(check, service) for check in (_health_is_ready, *_BAD_REQUESTS)
+        }
         for language in languages:
             for check in _LANGUAGE[language]:
                 checks[check.__name__.strip("_")] = partial(check, service)
@@ -154,7 +156,8 @@ async def _what_is_not_json_is_refused(service: _Service) -> None:
 
 
 async def _wrong_types_are_refused(service: _Service) -> None:
-    for body in ({}, [], {"session_id": 1, "language": "python", "code": "1"}, _body(service, code=1)):
+    bodies: tuple[object, ...] = ({}, [], {"session_id": 1, "language": "python", "code": "1"}, _body(service, code=1))
+    for body in bodies:
         status = await service.status(json=body)
         expect(400 <= status < 500, f"{body} is the client's fault, not {status}")
 

@@ -1,0 +1,21 @@
+"""Nothing leaves the machine by accident, and nothing of the machine reaches a test: no key, no proxy, no run of the user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+CLEARED = ("PROXY", "OPENAI", "CELLWRIGHT_URL", "CELLWRIGHT_TOKEN", "CELLWRIGHT_TRACE", "CELLWRIGHT_STATE", "XDG_STATE")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Clear what belongs to the caller; the sandbox's runtime stays, runs and tokens go to a folder of the test's own."""
+    for name in list(os.environ):
+        if any(part in name.upper() for part in CLEARED):
+            monkeypatch.delenv(name)
+    state = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("CELLWRIGHT_STATE", str(state))
+    return state

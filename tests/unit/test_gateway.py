@@ -1,0 +1,147 @@
+"""The gateway over fake sandboxes: statuses and sentences for good and bad requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from cellwright.gateway.app import make_app
+from cellwright.gateway.auth import own_hosts, service_token
+from cellwright.pool import Pool
+from cellwright.sandbox.base import Spec
+from cellwright.testing.fake_sandbox import FakeBackend
+
+TOKEN = "t" * 40
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx2.AsyncClient]:
+    pool = Pool(Spec(), capacity=2, backend=FakeBackend())
+    app = make_app(pool, token=TOKEN, hosts=own_hosts("127.0.0.1", 80) | {"127.0.0.1"})
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app),
+            base_url="http://127.0.0.1",
+            headers={"Authorization": f"Bearer {TOKEN}"},
+        ) as client,
+    ):
+        yield client
+
+
+def body(**changes: object) -> dict[str, object]:
+    return {"session_id": "a", "language": "python", "code": "log(41 + 1)", **changes}
+
+
+async def test_log_gives_exactly_one_item(client: httpx2.AsyncClient) -> None:
+    response = await client.post("/execute", json=body())
+    assert (response.status_code, response.json()) == (200, {"output": [{"type": "input_text", "text": "42"}]})
+
+
+async def test_sessions_are_apart_and_persist(client: httpx2.AsyncClient) -> None:
+    await client.post("/execute", json=body(code="x = 1"))
+    same = await client.post("/execute", json=body(code="log(x)"))
+    other = await client.post("/execute", json=body(session_id="b", code="log('x' in globals())"))
+    assert same.json()["output"][0]["text"] == "1"
+    assert other.json()["output"][0]["text"] == "False"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        ({"content": b"{"}, 400),
+        ({"content": b"\xff\xfe"}, 400),
+        ({"content": b"[" * 100_000}, 400),
+        ({"json": []}, 400),
+        ({"json": {}}, 400),
+        ({"json": body(code=1)}, 400),
+        ({"json": body(session_id=7)}, 400),
+        ({"json": body(language="cobol")}, 400),
+        ({"json": body(session_id="x" * 300)}, 400),
+        ({"json": body(session_id="../../x")}, 400),
+        ({"json": body(session_id="")}, 400),
+        ({"json": body(session_id="..")}, 400),
+        ({"json": body(code="#" * 65 * 1024)}, 413),
+        ({"content": b" " * 1024 * 1024}, 413),
+        ({"json": body(), "headers": {"Authorization": ""}}, 401),
+        ({"json": body(), "headers": {"Authorization": "Bearer " + "u" * 40}}, 401),
+        ({"json": body(), "headers": {"Authorization": "Bearer tökén"}}, 401),
+        ({"json": body(), "headers": {"Origin": "https://example.com"}}, 403),
+        ({"json": body(), "headers": {"Origin": "null"}}, 403),
+        ({"json": body(), "headers": {"Host": "evil.example"}}, 403),
+    ],
+)
+async def test_a_bad_request_gets_its_status_and_one_sentence(
+    client: httpx2.AsyncClient, request_: dict[str, object], status: int
+) -> None:
+    response = await client.post("/execute", **request_)  # type: ignore[arg-type]
+    assert response.status_code == status, response.text
+    assert response.json()["error"].endswith((".", "`."))
+    assert (await client.post("/execute", json=body())).status_code == 200
+
+
+async def test_health_needs_no_token(client: httpx2.AsyncClient) -> None:
+    response = await client.get("/health", headers={"Authorization": ""})
+    assert (response.status_code, response.json()["ready"]) == (200, True)
+
+
+async def test_two_calls_at_once_in_one_session_conflict(client: httpx2.AsyncClient) -> None:
+    await client.post("/execute", json=body())
+    slow = body(code="import time; time.sleep(0.2); log('slow')")
+    both = await asyncio.gather(*(client.post("/execute", json=slow) for _ in range(2)))
+    assert sorted(response.status_code for response in both) == [200, 409]
+
+
+async def test_at_capacity_the_answer_is_429_with_a_time_to_wait(client: httpx2.AsyncClient) -> None:
+    for session_id in ("a", "b"):
+        await client.post("/execute", json=body(session_id=session_id))
+    response = await client.post("/execute", json=body(session_id="c"))
+    assert (response.status_code, response.headers["Retry-After"]) == (429, "10")
+
+
+async def test_a_session_is_opened_used_shown_and_closed(client: httpx2.AsyncClient) -> None:
+    opened = await client.post("/v1/sessions", json={"session_id": "mine", "width": 800, "height": 700})
+    assert opened.status_code == 201
+    cell = (await client.post("/v1/sessions/mine/cells", json={"code": "print('hi')"})).json()
+    assert (cell["status"], cell["outputs"][0]["text"]) == ("ok", "hi\n")
+    shown = (await client.get("/v1/sessions/mine/cells/1")).json()
+    assert shown["outputs"] == cell["outputs"]
+    png = (await client.get("/v1/sessions/mine/screen.png")).content
+    assert int.from_bytes(png[16:20]) == 800
+    assert (await client.delete("/v1/sessions/mine")).status_code == 204
+    gone = await client.get("/v1/sessions/mine")
+    assert gone.status_code == 404
+
+
+async def test_a_cells_events_stream_and_end_with_the_cell(client: httpx2.AsyncClient) -> None:
+    await client.post("/v1/sessions", json={"session_id": "mine"})
+    response = await client.post(
+        "/v1/sessions/mine/cells", json={"code": "log(1)"}, headers={"Accept": "application/x-ndjson"}
+    )
+    kinds = [line.split('"type":"')[1].split('"')[0] for line in response.text.splitlines()]
+    assert kinds == ["output", "closed", "cell"]
+
+
+async def test_files_go_in_and_out_by_http(client: httpx2.AsyncClient) -> None:
+    await client.post("/v1/sessions", json={"session_id": "mine"})
+    assert (await client.put("/v1/sessions/mine/files/a/b.txt", content=b"data")).status_code == 204
+    assert (await client.get("/v1/sessions/mine/files/a/b.txt")).content == b"data"
+    assert [file["path"] for file in (await client.get("/v1/sessions/mine/files")).json()] == ["a/b.txt"]
+    assert (await client.delete("/v1/sessions/mine/files/a/b.txt")).status_code == 204
+    assert (await client.get("/v1/sessions/mine/files/a/b.txt")).status_code == 404
+
+
+async def test_unknown_fields_of_a_new_session_are_refused(client: httpx2.AsyncClient) -> None:
+    response = await client.post("/v1/sessions", json={"files": ["/etc/passwd"]})
+    assert (response.status_code, "files" in response.json()["error"]) == (400, True)
+
+
+def test_a_token_is_made_once_and_only_this_user_may_read_it(tmp_path) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    kept = tmp_path / "state" / "token"
+    token = service_token(None, kept)
+    assert len(token) >= 32
+    assert service_token(None, kept) == token
+    assert kept.stat().st_mode & 0o777 == 0o600

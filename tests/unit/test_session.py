@@ -1,0 +1,138 @@
+"""The session over a fake sandbox: what is recorded, and what happens when the sandbox is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cellwright.errors import CodeTooLarge, SessionBusy, SessionClosed, UsageError
+from cellwright.record.reader import read_run
+from cellwright.sandbox.base import Spec
+from cellwright.session import Session
+from cellwright.testing.fake_sandbox import FakeBackend
+from cellwright_kernel.wire import Text
+
+
+async def test_variables_persist_and_cells_are_numbered() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        await session.execute("x = 41")
+        cell = await session.execute("log(x + 1)")
+    assert (cell.number, cell.status, cell.text) == (2, "ok", "42")
+
+
+async def test_the_run_on_disk_has_every_cell() -> None:
+    async with Session.open(backend=FakeBackend(), driver="cli") as session:
+        await session.execute("log('one')")
+        await session.execute("1 / 0")
+    run = read_run(session.run_dir)
+    assert [(cell.number, cell.code, cell.status) for cell in run.cells] == [
+        (1, "log('one')", "ok"),
+        (2, "1 / 0", "error"),
+    ]
+    assert run.status == "done"
+    assert run.info.driver == "cli"
+
+
+async def test_an_unchanged_screen_is_kept_once() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        await session.execute("1")
+        await session.execute("2")
+    kinds = [record.type for record in read_run(session.run_dir).records]
+    assert kinds.count("screen") == 1
+    assert len(list((session.run_dir / "blobs").rglob("*"))) >= 1
+
+
+async def test_a_lost_sandbox_is_replaced_and_the_next_cell_is_told() -> None:
+    backend = FakeBackend()
+    async with Session.open(backend=backend) as session:
+        await session.execute("x = 1")
+        backend.made[0].lose()
+        await asyncio.sleep(0)
+        cell = await session.execute("log('x' in globals())")
+    assert isinstance(cell.outputs[0], Text)
+    assert cell.outputs[0].source == "notice"
+    assert "was replaced" in cell.outputs[0].text
+    assert cell.outputs[1] == Text(text="False", source="log")
+    assert len(backend.made) == 2
+
+
+async def test_a_sandbox_lost_while_a_cell_runs_is_a_status() -> None:
+    backend = FakeBackend()
+    async with Session.open(backend=backend) as session:
+        session._sandbox.door._client._transport = _Broken()  # type: ignore[attr-defined]
+        cell = await session.execute("1")
+        after = await session.execute("log(2)")
+    assert (cell.status, cell.rung) == ("sandbox_lost", "replace_sandbox")
+    assert after.text.endswith("2")
+
+
+async def test_two_cells_at_once_are_refused() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        first = asyncio.ensure_future(session.execute("log(1)"))
+        await asyncio.sleep(0)
+        with pytest.raises(SessionBusy, match="Cell 1 is still running"):
+            await session.execute("log(2)")
+        assert (await first).text == "1"
+
+
+async def test_code_beyond_64_kib_does_not_run() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        with pytest.raises(CodeTooLarge):
+            await session.execute("#" * (64 * 1024 + 1))
+        assert (await session.execute("#" * 64 * 1024)).number == 1
+
+
+async def test_a_closed_session_says_so() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        pass
+    with pytest.raises(SessionClosed):
+        await session.execute("1")
+
+
+async def test_files_go_in_and_new_ones_come_out(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n")
+    backend = FakeBackend()
+    spec = Spec(files=(tmp_path / "in.csv",), out=tmp_path / "out")
+    async with Session.open(spec, backend=backend) as session:
+        assert await session.read_file("in.csv") == b"a,b\n"
+        await session.write_file("results/new.txt", b"new")
+        await session.write_file(".cache/x", b"hidden")
+    assert [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*.*")] == [Path("results/new.txt")]
+
+
+async def test_a_link_is_not_followed_into_the_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link").symlink_to("/etc/hostname")
+    with pytest.raises(UsageError, match="symbolic link"):
+        async with Session.open(Spec(files=(tmp_path / "folder",)), backend=FakeBackend()):
+            pass
+
+
+async def test_a_name_from_inside_never_leaves_the_out_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "door").symlink_to(tmp_path)
+    backend = FakeBackend()
+    with pytest.raises(Exception, match="could not be written"):
+        async with Session.open(Spec(out=out), backend=backend):
+            backend.made[0].files["door/evil"] = b"x"
+    assert not (tmp_path / "evil").exists()
+
+
+async def test_an_error_in_the_callers_block_closes_the_run_as_failed() -> None:
+    with pytest.raises(RuntimeError):
+        async with Session.open(backend=FakeBackend()) as session:
+            raise RuntimeError("the caller's own")
+    run = read_run(session.run_dir)
+    assert (run.status, run.end and run.end.reason) == ("failed", "the caller's own")
+
+
+class _Broken:
+    async def handle_async_request(self, request: object) -> None:  # noqa: ARG002 - whatever is asked
+        raise httpx2.ReadError("broken off")
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
