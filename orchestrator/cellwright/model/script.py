@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -48,7 +49,6 @@ from cellwright.model.base import Phase
 
 _DIRECTIVE: Final = re.compile(r"(expect|expect-not|phase|refusal|status|http|wait):\s*(.*?)\s*|(break|wrap-up)\s*")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})\s*(\S+)?\s*(.*?)\s*")
-_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _TOOLS: Final = {"python": "exec_py", "py": "exec_py", "javascript": "exec_js", "js": "exec_js"}
 
 
@@ -126,18 +126,21 @@ class Script:
         return cls.parse(text, name=str(path))
 
 
-def _without_comments(text: str) -> str:
-    """Take comments out, but not those in fenced blocks, where they are code."""
-    kept, fence = list[str](), ""
-    for line in re.split(r"(?<=\n)", text):
-        fence = _fence_after(fence, line)
-        kept.append(line if not fence else line.replace("<!--", "\x00"))
-    return _COMMENT.sub("", "".join(kept)).replace("\x00", "<!--")
-
-
-def _parts(text: str) -> list[list[str]]:
-    parts, fence = [list[str]()], ""
+def _without_comments(text: str) -> Iterator[str]:
+    """Yield the lines that are no comment; one that starts with `<!--` in a fenced block is code."""
+    fence, is_comment = "", False
     for line in text.splitlines():
+        is_comment = is_comment or (not fence and line.startswith("<!--"))
+        if is_comment:
+            is_comment = "-->" not in line
+            continue
+        fence = _fence_after(fence, line)
+        yield line
+
+
+def _parts(lines: Iterable[str]) -> list[list[str]]:
+    parts, fence = [list[str]()], ""
+    for line in lines:
         fence = _fence_after(fence, line)
         if not fence and line.rstrip() == "---":
             parts.append([])
@@ -151,7 +154,7 @@ def _fence_after(fence: str, line: str) -> str:
     if fence:
         bare = line.strip()
         return "" if bare and set(bare) == {fence[0]} and len(bare) >= len(fence) else fence
-    match = _FENCE.fullmatch(line.rstrip("\n"))
+    match = _FENCE.fullmatch(line)
     return match[1] if match else ""
 
 
