@@ -57,14 +57,11 @@ class Windows:
         self._page_of: dict[str, str] = {}
 
     async def follow(self) -> None:
-        """Begin to hear of every page, those that exist included."""
-        await self._devtools.call(
-            "Target.setAutoAttach",
-            autoAttach=True,
-            waitForDebuggerOnStart=False,
-            flatten=True,
-            filter=[{"type": "page"}],
-        )
+        """Begin to hear of every page, those that exist included.
+
+        Discovered, not auto-attached: with `Target.setAutoAttach`, `window.open` waits for the debugger even when told not to.
+        """
+        await self._devtools.call("Target.setDiscoverTargets", discover=True, filter=[{"type": "page"}])
 
     async def next(self) -> Metrics | None:
         """Take one event; return the metrics of a new window once it has its size, or None for other events.
@@ -75,8 +72,8 @@ class Windows:
         event = await self._devtools.event()
         details = event["params"]
         match event["method"]:
-            case "Target.attachedToTarget":
-                return await self._attached(details["sessionId"], details["targetInfo"])
+            case "Target.targetCreated":
+                return await self._created(details["targetInfo"])
             case "Target.detachedFromTarget":
                 self._asked.pop(self._page_of.pop(details["sessionId"], ""), None)
             case "Page.windowOpen":
@@ -93,9 +90,11 @@ class Windows:
         except DevtoolsError:
             return
 
-    async def _attached(self, session: str, target: dict[str, Any]) -> Metrics | None:
-        self._page_of[session] = target["targetId"]
+    async def _created(self, target: dict[str, Any]) -> Metrics | None:
         try:
+            attached = await self._devtools.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+            session = str(attached["sessionId"])
+            self._page_of[session] = target["targetId"]
             await self._devtools.call("Page.enable", session)
             window = await self._devtools.call("Browser.getWindowForTarget", targetId=target["targetId"])
             if window["windowId"] in self._seen:
