@@ -1,0 +1,189 @@
+"""`python -m cellwright_kernel.python -f CONNECTION`: one Python kernel.
+
+Flows in: a Jupyter connection file. Flows out: a kernel on its sockets, until a shutdown_request or the end of its
+process. Decided here: what of ipykernel's application is used, namely its sockets, control thread and event loop; not its
+configuration, profiles, start-up files, history, debugger, subshells and banner. stdin is empty for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import builtins
+import contextlib
+import getpass
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import zmq
+from ipykernel.control import ControlThread
+from ipykernel.kernelapp import IPKernelApp
+from traitlets.config import Config
+from zmq.eventloop.zmqstream import ZMQStream
+
+from cellwright_kernel.python import origin
+from cellwright_kernel.python.background import Background
+from cellwright_kernel.python.display import Show
+from cellwright_kernel.python.interrupts import Interrupts
+from cellwright_kernel.python.iopub import Gate, Iopub
+from cellwright_kernel.python.kernel import CellKernel
+from cellwright_kernel.python.last_words import LastWordsBox
+from cellwright_kernel.python.namespace import Namespace
+from cellwright_kernel.python.streams import Writer
+from cellwright_kernel.python.text_stream import TextStream
+
+_NO_INPUT = "{}() has nobody to answer it: this session has no standard input. Put the value into the code instead."
+_LAST_MESSAGES_MS = 200
+
+
+class CellKernelApp(IPKernelApp):  # type: ignore[misc]
+    """ipykernel's application, less what a person at a notebook needs."""
+
+    def initialize(self, argv: list[str] | None = None) -> None:
+        """Make the sockets, the streams and the kernel."""
+        self.connection_file = argv[0] if argv else ""
+        self._empty_stdin()
+        self.init_connection_file()
+        self.init_sockets()
+        self.init_heartbeat()
+        self.write_connection_file()
+        self._init_streams()
+        self.init_kernel()
+        self.shell = self.kernel.shell
+        self.shell.configurables.append(self)
+        self._init_cells()
+
+    def init_control(self, context: zmq.Context[Any]) -> None:
+        """The control channel alone: no sockets for a debugger, no thread in front of the shell channel."""
+        self.control_socket = context.socket(zmq.ROUTER)
+        self.control_socket.linger = 1000
+        self.control_port = self._bind_socket(self.control_socket, self.control_port)
+        self.control_socket.router_handover = 1
+        self.control_thread = ControlThread(daemon=True)
+
+    def init_iopub(self, context: zmq.Context[Any]) -> None:
+        """No thread, and no message is dropped when the reader is slow: what a cell may send is bounded elsewhere."""
+        socket = context.socket(zmq.XPUB)
+        socket.linger = 1000
+        socket.sndhwm = 0
+        self.iopub_port = self._bind_socket(socket, self.iopub_port)
+        self.iopub_socket = Iopub(socket, self.session, Gate())
+
+    def init_kernel(self) -> None:
+        """The kernel reads the shell socket itself."""
+        self.control_thread.start()
+        self.kernel = CellKernel.instance(
+            parent=self,
+            session=self.session,
+            control_stream=ZMQStream(self.control_socket, self.control_thread.io_loop),
+            shell_stream=ZMQStream(self.shell_socket),
+            control_thread=self.control_thread,
+            iopub_socket=self.iopub_socket,
+            stdin_socket=self.stdin_socket,
+            log=self.log,
+            user_ns={},
+        )
+
+    def start(self) -> None:
+        """Serve until told to stop. What escapes from a background task does not end the kernel."""
+        self.kernel.start()
+        self.io_loop = self.kernel.io_loop
+        self.kernel.begin()
+        while True:
+            try:
+                self.io_loop.start()
+            except (KeyboardInterrupt, SystemExit):
+                continue
+            return
+
+    def close(self) -> None:
+        """At the process's end: send what is still waiting."""
+        self.reset_io()
+        self.iopub_socket.close(_LAST_MESSAGES_MS)
+        if self.heartbeat:
+            self.heartbeat.context.term()
+        self.control_thread.stop()
+        self.control_thread.join()
+        for socket in (self.shell_socket, self.control_socket, self.stdin_socket):
+            socket.close(linger=_LAST_MESSAGES_MS)
+        self.context.term()
+
+    def _init_streams(self) -> None:
+        """Standard output and error become the writer's; our own diagnostics keep the process's real stderr."""
+        real_stderr = os.dup(2)
+        for logger in (self.log, logging.getLogger("tornado")):
+            logger.handlers = [logging.StreamHandler(os.fdopen(os.dup(real_stderr), "w", encoding="utf-8"))]
+        self.log.setLevel(logging.ERROR)
+        box = LastWordsBox(Path(f"{self.abs_connection_file}.last"))
+        self.writer = Writer(self.iopub_socket, box, real_stderr)
+        sys.stdout = TextStream(self.writer, "stdout")
+        sys.stderr = TextStream(self.writer, "stderr")
+        for stream in (sys.__stdout__, sys.__stderr__):
+            with contextlib.suppress(AttributeError):
+                stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+        self.writer.start()
+
+    def _init_cells(self) -> None:
+        kernel = self.kernel
+        show = Show(self.writer, kernel.shell.display_formatter)
+        kernel.shell.show = show
+        kernel.shell.display_pub.writer = self.writer
+        sys.displayhook = kernel.shell.displayhook
+        kernel.writer = self.writer
+        kernel.interrupts = Interrupts(self.iopub_socket.gate)
+        kernel.interrupts.install()
+        kernel.namespace = Namespace(kernel.shell.user_ns, show)
+        kernel.background = Background(self.writer)
+        origin.follow_threads()
+        self._at_exit_of_process()
+
+    def _empty_stdin(self) -> None:
+        """Children read end of file at once; so does the cell, and asking for input says why it fails."""
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0, inheritable=True)
+        os.close(null)
+        builtins.input = _refusal("input")
+        getpass.getpass = _refusal("getpass")
+        sys.breakpointhook = _refusal("breakpoint")
+
+    def _at_exit_of_process(self) -> None:
+        """`os._exit` in a cell ends the process at once; give the messages on their way a moment to leave."""
+        leave = os._exit
+
+        def leave_after_sending(status: int) -> NoReturn:
+            if not self.writer.forked:
+                self.writer.send_all()
+                self.iopub_socket.close(_LAST_MESSAGES_MS)
+                self.context.term()
+            leave(status)
+
+        os._exit = leave_after_sending  # type: ignore[assignment]
+
+
+def _refusal(name: str) -> Any:
+    def refuse(*_args: object, **_options: object) -> NoReturn:
+        raise EOFError(_NO_INPUT.format(name))
+
+    refuse.__name__ = name
+    return refuse
+
+
+def main(arguments: list[str]) -> None:
+    """Run one kernel until it is told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m cellwright_kernel.python", description="One Python kernel.")
+    parser.add_argument("-f", dest="connection_file", required=True, help="the Jupyter connection file")
+    options = parser.parse_args(arguments)
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    app = CellKernelApp.instance(config=config, log_level=logging.ERROR)
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    app.initialize([str(Path(options.connection_file).resolve())])
+    app.start()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,72 @@
+"""SIGINT -> the running cell stops, and nothing else does.
+
+Flows in: SIGINT at any moment. Flows out: KeyboardInterrupt inside the cell's own code, or the cancelling of a cell that
+awaits. Decided here: when each is right. Python code of the cell is on the stack: raise there. The cell waits for
+something: cancel it. No cell runs: do nothing, so that a late interrupt never hits the next cell. A message is being
+written: wait until it is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from types import FrameType
+from typing import Any
+
+from cellwright_kernel.python.errors import is_own_file
+from cellwright_kernel.python.iopub import Gate
+
+
+class Interrupts:
+    """Owns the handler of SIGINT for the life of the kernel."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._task: asyncio.Task[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.interrupted = False
+        """Whether the running cell has been interrupted."""
+
+    def install(self) -> None:
+        """Take SIGINT. A handler, unlike an ignored signal, is not inherited by the programs a cell starts."""
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def arm(self, task: asyncio.Task[Any]) -> None:
+        """Name the cell that an interrupt is for."""
+        self.interrupted = False
+        self._loop = asyncio.get_running_loop()
+        self._task = task
+
+    def disarm(self) -> None:
+        """From here on an interrupt has nobody to hit."""
+        self._task = None
+
+    def _on_signal(self, _signum: int, frame: FrameType | None) -> None:
+        if self._task is None or self._task.done():
+            return
+        if self._gate.held_here():
+            self._gate.on_leave = self._deliver_late
+        else:
+            self._deliver(frame)
+
+    def _deliver_late(self) -> None:
+        if self._task is not None and not self._task.done():
+            self._deliver(None)
+
+    def _deliver(self, frame: FrameType | None) -> None:
+        self.interrupted = True
+        task, loop = self._task, self._loop
+        assert task is not None  # noqa: S101 - both callers have looked
+        assert loop is not None  # noqa: S101
+        if asyncio.current_task(loop) is task or _runs_own_code(frame):
+            raise KeyboardInterrupt
+        loop.call_soon_threadsafe(task.cancel)
+
+
+def _runs_own_code(frame: FrameType | None) -> bool:
+    """Whether code of the model is on the stack: a callback or a leftover background task that never waits."""
+    while frame is not None:
+        if is_own_file(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,139 @@
+"""An execute_request -> the cell is run, and its reply.
+
+Flows in: requests on the shell channel, SIGINT. Flows out: busy, the cell's messages, `execute_reply`, idle; each with the
+request's header as parent. Decided here: a cell is one background task in one context that all cells share, so that
+context variables last as variables do. A failed cell never makes the kernel throw away the next request. What a leftover
+task does wrong is told under the cell that started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import Any
+
+from ipykernel._version import kernel_protocol_version
+from ipykernel.ipkernel import IPythonKernel
+from jupyter_client.session import extract_header
+from traitlets import Any as AnyTrait
+
+from cellwright_kernel.python import errors
+from cellwright_kernel.python.background import Background
+from cellwright_kernel.python.errors import Failure
+from cellwright_kernel.python.interrupts import Interrupts
+from cellwright_kernel.python.namespace import Namespace
+from cellwright_kernel.python.origin import CURRENT, Origin, set_latest
+from cellwright_kernel.python.shell import CellShell
+from cellwright_kernel.python.streams import Writer, clean
+
+
+class CellKernel(IPythonKernel):  # type: ignore[misc]
+    """The kernel's side of Jupyter's messages."""
+
+    _execute_sleep = 0.0  # the stock kernel sleeps 0.5 ms in each cell, for the sake of a thread we do not have
+
+    debugger_class = AnyTrait()  # a Type trait would import the debugger (70 ms)
+
+    writer: Writer = AnyTrait()
+    interrupts: Interrupts = AnyTrait()
+    namespace: Namespace = AnyTrait()
+    background: Background = AnyTrait()
+
+    def __init__(self, **options: Any) -> None:
+        """Make the shell, and leave out what the stock kernel adds: debugger, comms."""
+        super(IPythonKernel, self).__init__(**options)
+        self.shell = CellShell.instance(parent=self, user_ns=self.user_ns, kernel=self)
+
+    def begin(self) -> None:
+        """Be ready for the first cell; called once the event loop can be had."""
+        self._context = contextvars.copy_context()
+        self._cells_without_number = 0
+        loop = asyncio.get_event_loop()
+        self.background.watch(loop)
+
+    async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Run one cell and answer."""
+        content = parent["content"]
+        origin = Origin(self._number(parent), extract_header(parent))
+        set_latest(origin)
+        self.writer.open(origin)
+        self._context.run(CURRENT.set, origin)
+        failure = await self._run(str(content.get("code", "")), origin)
+        self._context.run(self.background.tell_failed)
+        if failure is not None:
+            self.writer.message(origin, "error", _content(failure))
+        self.writer.close(origin)
+        status = {"status": "ok"} if failure is None else {"status": "error", **_content(failure)}
+        reply = {**status, "execution_count": origin.number, "user_expressions": {}, "payload": []}
+        self.session.send(stream, "execute_reply", reply, parent, ident=ident)
+
+    def _number(self, parent: dict[str, Any]) -> int:
+        """The cell's number as the kernel host says, else a count of our own."""
+        number = (parent.get("metadata") or {}).get("cellwright", {}).get("cell")
+        if isinstance(number, int):
+            return number
+        self._cells_without_number += 1
+        return self._cells_without_number
+
+    async def _run(self, code: str, origin: Origin) -> Failure | None:
+        task = asyncio.get_running_loop().create_task(self._cell(code, origin), context=self._context)
+        self.interrupts.arm(task)
+        try:
+            return await task
+        except asyncio.CancelledError as error:  # interrupted before its first line
+            return errors.describe(errors.as_interrupt(error))
+        finally:
+            self.interrupts.disarm()
+
+    async def _cell(self, code: str, origin: Origin) -> Failure | None:
+        name = f"<cell {origin.number}>"
+        try:
+            tree = self.shell.parsed(code, name)
+            await self.namespace.bind(code, tree)
+            self.shell.events.trigger("pre_execute")
+            failure = await self.shell.run_code_of_cell(code, name, tree)
+            self.shell.events.trigger("post_execute")
+            self.namespace.after_cell()
+        except BaseException as error:  # noqa: BLE001 - an interrupt between the lines must not reach the event loop
+            return errors.describe(errors.as_interrupt(error))
+        return failure
+
+    @property
+    def kernel_info(self) -> dict[str, Any]:
+        """What kernel_info_request is answered with."""
+        return {
+            "protocol_version": kernel_protocol_version,
+            "implementation": "cellwright",
+            "implementation_version": self.implementation_version,
+            "language_info": self.language_info,
+            "banner": "",
+            "help_links": [],
+            "supported_features": [],
+        }
+
+    def start(self) -> None:
+        """Read the channels."""
+        super(IPythonKernel, self).start()
+
+    # What the stock kernel does around a cell and this one does not.
+
+    def pre_handler_hook(self) -> None:
+        """SIGINT has one handler for good."""
+
+    def post_handler_hook(self) -> None:
+        """As above."""
+
+    def _publish_execute_input(self, code: str, parent: Any, execution_count: int) -> None:
+        """Whoever sent the cell knows its code."""
+
+    async def complete_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """There is no completer."""
+        self.session.send(stream, "complete_reply", {"status": "error", "matches": []}, parent, ident)
+
+
+def _content(failure: Failure) -> dict[str, Any]:
+    return {
+        "ename": clean(failure.name),
+        "evalue": clean(failure.value),
+        "traceback": [clean(line) for line in failure.lines],
+    }

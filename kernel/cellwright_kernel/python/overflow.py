@@ -1,0 +1,50 @@
+"""What a cell says beyond its room: counted, and only the end of it kept.
+
+Flows in: text after the cell's room is spent. Flows out: the last 64 KiB of it, with the number of characters left out
+before. Decided here: that the end is kept, because it is where a program says how it went.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+_TAIL_CHARS = 64 * 1024
+
+
+class Overflow:
+    """The tail of one cell's surplus."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[str, str]] = deque()
+        self._kept = 0
+        self._missing_chars = 0
+        self._missing_items = 0
+
+    def add(self, name: str, text: str) -> None:
+        """Take text of `stdout`, `stderr` or `log`."""
+        tail = text[-_TAIL_CHARS:]
+        self._missing_chars += len(text) - len(tail)
+        self._pieces.append((name, tail))
+        self._kept += len(tail)
+        while self._kept > _TAIL_CHARS:
+            _, dropped = self._pieces.popleft()
+            self._kept -= len(dropped)
+            self._missing_chars += len(dropped)
+
+    def count_item(self) -> None:
+        """Count an image or another message that is not sent."""
+        self._missing_items += 1
+
+    def take(self) -> list[tuple[str, str, dict[str, int]]]:
+        """Hand out what is kept: stream name, text and notes; the first one's notes say what is missing before it."""
+        runs: list[tuple[str, list[str]]] = []
+        for name, text in self._pieces:
+            if name == "log" or not runs or runs[-1][0] != name:
+                runs.append((name, []))
+            runs[-1][1].append(text)
+        if not runs and (self._missing_chars or self._missing_items):
+            runs.append(("stderr", []))
+        notes = {"missing_chars": self._missing_chars, "missing_items": self._missing_items}
+        self._pieces.clear()
+        self._kept = self._missing_chars = self._missing_items = 0
+        return [(name, "".join(texts), notes if at == 0 else {}) for at, (name, texts) in enumerate(runs)]

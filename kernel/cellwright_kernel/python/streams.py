@@ -1,0 +1,302 @@
+"""The one ordered writer: whatever a cell says, in the order it was said.
+
+Flows in: text written in Python, bytes that child processes write to descriptors 1 and 2, and messages (log, display,
+result, error). Flows out: `stream` and other messages on iopub, each with the header of the cell it belongs to. Decided
+here: the order, what is one message, and what is cut. Each cell gets a pair of pipes on descriptors 1 and 2, so that
+what a child writes after its cell ended still arrives in the old pipe. Before every write in Python the pipes are
+drained, so `print(1)`, a child's 2 and `print(3)` stay in order. A run of writes to one stream is sent when the other
+stream speaks, when something else is shown, at the cell's end, at 64 KiB, or after 100 ms.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import threading
+import time
+from typing import Any
+
+from cellwright_kernel.python.iopub import Gate, Iopub
+from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
+from cellwright_kernel.python.origin import Origin, current_origin
+from cellwright_kernel.python.overflow import Overflow
+
+_STREAM_FDS = {"stdout": 1, "stderr": 2}
+_READ_BYTES = 64 * 1024
+_FLUSH_AFTER_S = 0.1
+_READS_A_DRAIN = 32
+"""A child that writes without end must not hold the cell's own writes up for ever."""
+_CHUNK_CHARS = SLOT_BYTES // 4
+"""At most four bytes a character, so a chunk always fits in a slot."""
+
+
+class _Pipe:
+    """The reading end of what stands at descriptor 1 or 2 during one cell."""
+
+    def __init__(self, fd: int, name: str, origin: Origin) -> None:
+        self.fd = fd
+        self.name = name
+        self.origin = origin
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+
+class Writer:
+    """Orders, merges and bounds everything that cells say. One per kernel process; any thread may use it."""
+
+    def __init__(self, iopub: Iopub, box: LastWordsBox, real_stderr: int) -> None:
+        self._iopub = iopub
+        self._real_stderr = real_stderr
+        self._gate: Gate = iopub.gate
+        self._box = box
+        self._run: tuple[Origin, str] | None = None
+        self._run_since = 0.0
+        self._overflows: dict[Origin, Overflow] = {}
+        self._pipes: dict[int, _Pipe] = {}
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._asleep = False
+        self.forked = False
+        """True in a forked child, where text goes to the descriptors and so comes back through the pipes."""
+        os.register_at_fork(after_in_child=self._in_child)
+
+    def start(self) -> None:
+        """Start the thread that reads the pipes, so that no child ever waits, and that sends what is due."""
+        self._epoll.register(self._wake, select.EPOLLIN)
+        self._epoll.register(self._iopub.fileno(), select.EPOLLIN)
+        threading.Thread(target=self._read_forever, name="Output", daemon=True).start()
+
+    def open(self, origin: Origin) -> None:
+        """Begin a cell: what is written to descriptors 1 and 2 from now on is its own."""
+        self._gate.run(lambda: self._open(origin))
+
+    def close(self, origin: Origin) -> None:
+        """End a cell: all that it has written so far is sent before this returns."""
+
+        def act() -> None:
+            self._drain()
+            self._flush()
+            self._flush_overflow(origin)
+            origin.running = False
+
+        self._gate.run(act)
+
+    def write(self, origin: Origin | None, name: str, text: str) -> None:
+        """Take text for `stdout` or `stderr`."""
+        if origin is None:  # before the first cell: a diagnostic of the kernel's own
+            os.write(self._real_stderr, _encode(text))
+            return
+        gate = self._gate
+        with gate.lock:
+            if gate.busy:
+                gate.later.append(lambda: self.write(origin, name, text))
+                return
+            gate.busy = True
+            try:
+                self._drain()
+                self._take(origin, name, text)
+            finally:
+                gate.busy = False
+        if gate.later or gate.on_leave:
+            gate.left()
+
+    def log(self, origin: Origin | None, text: str) -> None:
+        """Send one text item, exactly as it is."""
+        if origin is not None:
+            self._gate.run(lambda: self._log(origin, text))
+
+    def message(
+        self,
+        origin: Origin | None,
+        msg_type: str,
+        content: dict[str, Any],
+        *,
+        size: int = 0,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        """Send something other than text of a stream, behind all that was written before it.
+
+        Args:
+            origin: The cell it belongs to; without one nothing is sent.
+            msg_type: Jupyter's name of the message.
+            content: Its content, ready for JSON.
+            size: Bytes that it takes of the cell's room; counted and dropped when there is none left.
+            metadata: Of the message, not of its content.
+        """
+        if origin is None:
+            return
+
+        def act() -> None:
+            self._drain()
+            self._flush()
+            if size > origin.room:
+                self._overflow(origin).count_item()
+                return
+            self._flush_overflow(origin)
+            origin.room -= size
+            self._iopub.message(msg_type, content, origin.parent, metadata or {})
+
+        self._gate.run(act)
+
+    def send_all(self) -> None:
+        """Send what is gathered; for the process's end."""
+
+        def act() -> None:
+            self._drain()
+            self._flush()
+            for origin in list(self._overflows):
+                self._flush_overflow(origin)
+
+        self._gate.run(act)
+
+    # From here on: only with the gate entered.
+
+    def _open(self, origin: Origin) -> None:
+        self._drain()
+        self._flush()
+        for name, fd in _STREAM_FDS.items():
+            reader, writer = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(reader, False)
+            os.dup2(writer, fd, inheritable=True)
+            os.close(writer)
+            self._pipes[reader] = _Pipe(reader, name, origin)
+            self._epoll.register(reader, select.EPOLLIN)
+
+    def _take(self, origin: Origin, name: str, text: str) -> None:
+        if not text:
+            return
+        if origin.room <= 0 or origin in self._overflows:
+            self._overflow(origin).add(name, text)
+            return
+        if len(text) > origin.room:
+            text, rest = text[: origin.room], text[origin.room :]
+            self._overflow(origin).add(name, rest)
+        if len(text) <= _CHUNK_CHARS:
+            self._gather(origin, name, text)
+            return
+        for at in range(0, len(text), _CHUNK_CHARS):
+            self._gather(origin, name, text[at : at + _CHUNK_CHARS])
+
+    def _gather(self, origin: Origin, name: str, text: str) -> None:
+        data = _encode(text)
+        if self._run != (origin, name) or self._box.used + len(data) > SLOT_BYTES:
+            self._flush()
+            self._run = (origin, name)
+            self._run_since = time.monotonic()
+            self._box.begin(name, origin.msg_id)
+            if self._asleep:
+                self._asleep = False
+                os.eventfd_write(self._wake, 1)
+        self._box.add(data)
+        origin.room -= len(data)
+
+    def _flush(self) -> None:
+        if self._run is None:
+            return
+        (origin, name), self._run = self._run, None
+        self._stream(origin, name, self._box.text(), {"seq": self._box.seq})
+
+    def _stream(self, origin: Origin, name: str, text: str, notes: dict[str, int]) -> None:
+        self._iopub.message("stream", {"name": name, "text": text}, origin.parent, {"cellwright": notes})
+
+    def _log(self, origin: Origin, text: str) -> None:
+        self._drain()
+        self._flush()
+        if origin in self._overflows or len(text) > origin.room:
+            self._overflow(origin).add("log", text)
+            return
+        data = _encode(text)
+        origin.room -= len(data)
+        self._box.begin("log", origin.msg_id)
+        if len(data) <= SLOT_BYTES:
+            self._box.add(data)
+        self._send_log(origin, data.decode(), {"seq": self._box.seq})
+
+    def _send_log(self, origin: Origin, text: str, notes: dict[str, int]) -> None:
+        content = {"data": {"text/plain": text}, "metadata": {"cellwright": {"source": "log"}}, "transient": {}}
+        self._iopub.message("display_data", content, origin.parent, {"cellwright": notes})
+
+    def _overflow(self, origin: Origin) -> Overflow:
+        return self._overflows.setdefault(origin, Overflow())
+
+    def _flush_overflow(self, origin: Origin) -> None:
+        overflow = self._overflows.get(origin)
+        if overflow is None:
+            return
+        for name, text, notes in overflow.take():
+            send = self._send_log if name == "log" else lambda *args, name=name: self._stream(args[0], name, *args[1:])
+            send(origin, _encode(text).decode(), notes)
+
+    def _drain(self) -> None:
+        """Take what children have written by now."""
+        for _ in range(_READS_A_DRAIN):
+            ready = self._epoll.poll(0)
+            if not ready or not [fd for fd, _ in ready if self._read(fd)]:
+                return
+
+    def _read(self, fd: int) -> bool:
+        """Take one piece from a pipe; False when there was none."""
+        pipe = self._pipes.get(fd)
+        if pipe is None:
+            if fd == self._wake:
+                return False
+            self._iopub.greet()
+            return False
+        try:
+            data = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if data:
+            self._take(pipe.origin, pipe.name, pipe.decoder.decode(data))
+        else:  # the last child that had it is gone
+            self._take(pipe.origin, pipe.name, pipe.decoder.decode(b"", final=True))
+            self._epoll.unregister(fd)
+            os.close(fd)
+            del self._pipes[fd]
+        return True
+
+    # The reading thread.
+
+    def _read_forever(self) -> None:
+        while True:
+            ready = self._epoll.poll(-1 if self._asleep else _FLUSH_AFTER_S)
+            self._gate.run(lambda ready=ready: self._look([fd for fd, _ in ready]))  # type: ignore[misc]
+
+    def _look(self, ready: list[int]) -> None:
+        for fd in ready:
+            self._read(fd)
+        if self._wake in ready:
+            os.eventfd_read(self._wake)
+        if self._run is not None and time.monotonic() - self._run_since >= _FLUSH_AFTER_S:
+            self._flush()
+        for origin in [origin for origin in self._overflows if not origin.running]:
+            self._flush_overflow(origin)
+            del self._overflows[origin]
+        self._asleep = not ready and self._run is None
+
+    def _in_child(self) -> None:
+        self.forked = True
+        self._gate.forget()
+
+
+def write_here(writer: Writer, name: str, text: str) -> None:
+    """Write on behalf of whoever calls, in the kernel or in a process forked from it."""
+    if writer.forked:
+        data = memoryview(_encode(text))
+        while data:
+            data = data[os.write(_STREAM_FDS[name], data) :]
+    else:
+        writer.write(current_origin(), name, text)
+
+
+def clean(text: str) -> str:
+    """Text that every encoding can carry."""
+    return text if text.isascii() else _encode(text).decode()
+
+
+def _encode(text: str) -> bytes:
+    """UTF-8; lone surrogates, which no encoding has, become U+FFFD, and pairs of them the character they mean."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
