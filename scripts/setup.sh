@@ -65,7 +65,7 @@ make_environment() {
       "$python" -m venv --clear .venv
     in_venv install --require-hashes --no-compile -r requirements.lock ||
       fail 3 "the Python packages could not be installed. Usually the registry does not answer. Run this again."
-    .venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null || true # some ship modules that are no valid Python
+    .venv/bin/python -W ignore -m compileall -q -j 0 .venv/lib >/dev/null || true # some ship modules that are no valid Python
     rm -f .venv/done-*
     echo "$locked" >.venv/done-packages
   fi

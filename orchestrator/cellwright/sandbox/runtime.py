@@ -163,7 +163,7 @@ def make_readable(folder: Path) -> None:
 def compile_folder(python: Path, folder: Path, *, bound_at: Path) -> None:
     """Compile every module, so that a read-only mount is used as it is and tracebacks show the paths of the inside."""
     invalidation = ("--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", str(bound_at))
-    command = (str(python), "-I", "-m", "compileall", "-q", "-j", "0", *invalidation, str(folder))
+    command = (str(python), "-I", "-W", "ignore", "-m", "compileall", "-q", "-j", "0", *invalidation, str(folder))
     # packages ship a few modules that are no valid Python on purpose, so the exit status says nothing
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL, umask=0o022)
     for cached in folder.rglob("__pycache__"):

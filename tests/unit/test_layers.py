@@ -1,0 +1,105 @@
+"""Imports point down only. Read from the syntax trees, so that what stands under TYPE_CHECKING or in a function counts too."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+LAYERS = (
+    ("testing",),  # the doubles stand in for anything, and nothing but tests imports them
+    ("cli",),
+    ("gateway",),
+    ("loop", "replay"),
+    ("pool",),  # it leases whole sessions
+    ("session",),
+    ("running", "files", "doctor"),
+    ("record", "policy", "approval", "budget"),
+    ("sandbox", "model"),
+    ("egress",),
+    ("answer",),
+    ("errors",),
+)
+"""The outside's parts, from the top down; a part may import what stands below its line, and its own files."""
+
+RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
+
+
+def test_outside_imports_point_down():
+    upward = [
+        f"{name} imports {target}"
+        for name, part, target in outside_imports()
+        if part_of(target) != part and RANK[part_of(target)] <= RANK[part]
+    ]
+    assert upward == []
+
+
+def test_every_part_has_its_layer():
+    assert {part for _, part, _ in outside_imports()} - RANK.keys() == set()
+
+
+def test_outside_imports_nothing_of_the_inside_but_its_wire_types():
+    imported = {
+        target
+        for file in (ROOT / "orchestrator").rglob("*.py")
+        for target in imports(file)
+        if target.split(".")[0] == "cellwright_kernel"
+    }
+    assert imported == {"cellwright_kernel.wire"}
+
+
+def test_inside_never_imports_the_outside():
+    wrong = [
+        f"{file.relative_to(ROOT)} imports {target}"
+        for file in (ROOT / "kernel").rglob("*.py")
+        for target in imports(file)
+        if target.split(".")[0] == "cellwright"
+    ]
+    assert wrong == []
+
+
+def test_every_import_names_its_module_in_full():
+    relative = [
+        str(file.relative_to(ROOT))
+        for folder in ("kernel", "orchestrator")
+        for file in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
+
+
+def outside_imports() -> Iterator[tuple[str, str, str]]:
+    """Yield (file, its part, a module of ours that it imports); the public face of the package may import anything."""
+    package = ROOT / "orchestrator/cellwright"
+    for file in package.rglob("*.py"):
+        if file == package / "__init__.py":
+            continue
+        name = file.relative_to(package)
+        for target in imports(file):
+            if target.startswith("cellwright."):
+                yield str(name), name.parts[0].removesuffix(".py"), target
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1]
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Yield every module that a file imports; `from package import name` counts as the name where that is a module."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if is_module(full) else node.module
+
+
+def is_module(name: str) -> bool:
+    path = name.replace(".", "/")
+    return any(
+        (ROOT / source / end).exists()
+        for source in ("kernel", "orchestrator")
+        for end in (f"{path}.py", f"{path}/__init__.py")
+    )
