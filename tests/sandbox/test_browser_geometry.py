@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from PIL import Image, ImageChops, ImageGrab
+from playwright.async_api import async_playwright
+
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.devtools import Devtools
 from cellwright_kernel.windows import Metrics, measure
 from cellwright_kernel.wire import HostSettings
-from PIL import Image, ImageChops, ImageGrab
-from playwright.async_api import async_playwright
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="module")]
 
@@ -99,7 +100,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
             group.create_task(browser.start())
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(browser.watch())
-            async with Devtools.opened(browser._socket_url) as devtools:  # noqa: SLF001
+            async with Devtools.opened(browser._socket_url) as devtools:
                 yield Bench(desktop, browser, devtools)
             watching.cancel()
     finally:
