@@ -168,7 +168,8 @@ def digest_of(item: Mapping[str, object]) -> Digest:
 def as_json(value: object, depth: int = 0) -> JsonValue:
     """Return any value as JSON that can be written: what JSON has, as it is; the rest as a string that tells it.
 
-    Values nested deeper than `MAX_DEPTH`, NaN, infinities and integers of more than 4,096 bits become strings.
+    Values nested deeper than `MAX_DEPTH`, NaN, infinities and integers of more than 4,096 bits become strings;
+    a lone surrogate in a name is written out (pydantic 2.14 keeps them in values only).
     """
     match value:
         case None | bool() | str():
@@ -178,7 +179,7 @@ def as_json(value: object, depth: int = 0) -> JsonValue:
         case Mapping() | list() | tuple() if depth >= MAX_DEPTH:
             return f"[nested deeper than {MAX_DEPTH} levels: not kept]"
         case Mapping():
-            return {str(name): as_json(part, depth + 1) for name, part in value.items()}
+            return {_as_name(name): as_json(part, depth + 1) for name, part in value.items()}
         case list() | tuple():
             return [as_json(part, depth + 1) for part in value]
         case _:
@@ -187,6 +188,10 @@ def as_json(value: object, depth: int = 0) -> JsonValue:
 
 Foreign = Annotated[JsonValue, BeforeValidator(as_json)]
 """JSON that somebody else made."""
+
+
+def _as_name(name: object) -> str:
+    return str(name).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _as_number(value: float) -> JsonValue:

@@ -1,0 +1,325 @@
+"""The writer: what it leaves on disk, also when it is stopped or there is no room."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cellwright.errors import JournalCorrupt, RecordError
+from cellwright.record import Journal, Keep, RunInfo, read_run, verify
+from cellwright.record.records import CellOpened, ModelResponse, Note, RunClosed
+from cellwright_kernel.wire import Cell, Image, Text
+
+CHILD = """
+import sys
+from pathlib import Path
+from cellwright.errors import DiskFull
+from cellwright.record import Journal, RunInfo
+from cellwright.record.records import Note
+info = RunInfo(run_id="r", cellwright="0", driver="library", session_id="s", spec={})
+folder = Path(sys.argv[1])
+"""
+
+
+def test_appended_record_is_on_disk_before_the_call_returns(tmp_path: Path, info: RunInfo) -> None:
+    with Journal.create(tmp_path / "run", info) as journal:
+        for number in range(1, 4):
+            journal.append(Note(text=f"note {number}"))
+            texts = [record.text for record in read_run(journal.folder).records if isinstance(record, Note)]
+            assert texts == [f"note {count}" for count in range(1, number + 1)]
+
+
+def test_every_record_names_the_hash_of_the_one_before(closed_run: Path) -> None:
+    """The first one names `run.json`."""
+    lines = [json.loads(line) for line in (closed_run / "journal.jsonl").read_bytes().splitlines()]
+    run = read_run(closed_run)
+    assert [line["n"] for line in lines] == list(range(1, 16))
+    assert [line["previous"] for line in lines[1:]] == [line["hash"] for line in lines[:-1]]
+    assert [line["hash"] for line in lines] == [line.hash for line in run.lines]
+    assert json.loads((closed_run / "head.json").read_bytes())["last"] == lines[-1]["hash"]
+    assert lines[0]["previous"] == json.loads((closed_run / "head.json").read_bytes())["run"]
+
+
+def test_run_is_private_and_holds_no_value_of_the_environment(closed_run: Path) -> None:
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (closed_run, *closed_run.rglob("*"))}
+    blobs = {path.name for path in (closed_run / "blobs").iterdir()}
+    assert {mode for name, mode in modes.items() if name in blobs} == {0o600}
+    assert {name: mode for name, mode in modes.items() if name not in blobs} == {
+        closed_run.name: 0o700,
+        "blobs": 0o700,
+        "head.json": 0o600,
+        "journal.jsonl": 0o600,
+        "run.json": 0o600,
+    }
+    data = (closed_run / "run.json").read_text()
+    assert json.loads(data)["spec"]["env"] == ["TOKEN"]
+    assert "a secret value" not in data
+
+
+def test_lone_surrogates_are_read_back_as_they_were_written(tmp_path: Path, info: RunInfo) -> None:
+    whole = "a\ud800" * 20_000
+    cell = Cell(number=1, language="python", code="s = '\udc00'; s", started_at="t", status="ok", duration_ms=1)
+    cell = cell.model_copy(update={"outputs": (Text(text="'\udc00'", source="result"), Text(text=whole, source="log"))})
+    with Journal.create(tmp_path / "run", info) as journal:
+        journal.append(CellOpened.of(cell))
+        journal.cell_closed(cell)
+    assert read_run(journal.folder).cell(1) == cell
+    assert (journal.folder / "journal.jsonl").read_bytes().isascii()
+    assert verify(journal.folder).status == "whole"
+
+
+def test_hostile_values_in_a_response_can_always_be_written(tmp_path: Path, info: RunInfo) -> None:
+    deep: object = "bottom"
+    for _ in range(900):
+        deep = [deep]
+    response = {"deep": deep, "nan": float("nan"), "huge": 10**5000, "\udc00": None, "object": {1}}
+    with Journal.create(tmp_path / "run", info) as journal:
+        journal.append(ModelResponse(turn=1, response=response, duration_ms=1))
+    [record, _] = read_run(journal.folder).records
+    assert isinstance(record, ModelResponse)
+    assert isinstance(record.response, dict)
+    assert {name: value for name, value in record.response.items() if name != "deep"} == {
+        "nan": "nan",
+        "huge": hex(10**5000),
+        "\\udc00": None,
+        "object": "{1}",
+    }
+    assert str(record.response["deep"]) == "[" * 63 + "'[nested deeper than 64 levels: not kept]'" + "]" * 63
+
+
+def test_threads_share_one_journal(tmp_path: Path, info: RunInfo) -> None:
+    with Journal.create(tmp_path / "run", info) as journal:
+
+        def write(name: int) -> None:
+            for count in range(25):
+                journal.append(Note(text=f"{name}/{count}"))
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    texts = [record.text for record in read_run(journal.folder).records if isinstance(record, Note)]
+    assert sorted(texts) == sorted(f"{name}/{count}" for name in range(4) for count in range(25))
+    assert verify(journal.folder).status == "whole"
+
+
+def test_second_writer_is_refused_and_readers_are_not(tmp_path: Path, info: RunInfo) -> None:
+    journal = Journal.create(tmp_path / "run", info)
+    with pytest.raises(RecordError, match="is being written by another process"):
+        Journal.reopen(journal.folder)
+    with pytest.raises(RecordError, match="could not be written: File exists"):
+        Journal.create(journal.folder, info)
+    assert read_run(journal.folder).status == "running"
+    journal.leave()
+    assert read_run(journal.folder).status == "open"
+
+
+def test_closed_journal_takes_no_more_records(tmp_path: Path, info: RunInfo) -> None:
+    journal = Journal.create(tmp_path / "other", info, durable=True)
+    journal.append(Note(text="waited for the disk"))
+    journal.close("cancelled")
+    journal.close("done")
+    with pytest.raises(RecordError, match="The journal is closed"):
+        journal.append(Note(text="too late"))
+    assert [type(record) for record in read_run(journal.folder).records] == [Note, RunClosed]
+    assert read_run(journal.folder).status == "cancelled"
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("sync")] == []
+
+
+def test_bytes_beyond_the_ceilings_are_counted_and_not_kept(tmp_path: Path, info: RunInfo) -> None:
+    def picture(data: bytes) -> Image:
+        return Image(media_type="image/png", width=1, height=1, data=data)
+
+    keep = Keep(cell_bytes=100, run_bytes=10_000)
+    with Journal.create(tmp_path / "run", info, keep=keep) as journal:
+        first = journal.store(picture(b"a" * 60), cell=1)
+        again = journal.store(picture(b"a" * 60), cell=1)
+        second = journal.store(picture(b"b" * 60), cell=1)
+        third = journal.store(picture(b"c" * 60), cell=2)
+        text = journal.store(Text(text="cut", source="log", missing_chars=70), cell=2, whole="d" * 73)
+        cell = Cell(number=1, language="python", code="", started_at="t", status="ok", duration_ms=1)
+        journal.append(CellOpened.of(cell))
+        journal.cell_closed(cell.model_copy(update={"outputs": (picture(b"a" * 60), picture(b"b" * 60))}))
+    assert [getattr(image, "kept", None) for image in (first, again, second, third)] == [True, True, False, True]
+    assert text.model_dump() == {
+        "type": "text",
+        "text": "cut",
+        "source": "log",
+        "missing_chars": 70,
+        "full_size_bytes": 73,
+    }
+    notice = "[image of 1x1, 60 bytes: not kept, the run was full]"
+    assert read_run(journal.folder).cell(1).outputs == (picture(b"a" * 60), Text(text=notice, source="notice"))
+    assert len(list((journal.folder / "blobs").iterdir())) == 2
+    assert verify(journal.folder).status == "whole"
+
+
+def test_file_size_limit_leaves_no_half_record_and_the_journal_goes_on(tmp_path: Path) -> None:
+    """The limit cuts the write in its middle, as a full disk does."""
+    code = """
+    import resource
+    journal = Journal.create(folder, info)
+    journal.append(Note(text="first"))
+    size = (folder / "journal.jsonl").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 500, size + 500))
+    for attempt in (lambda: journal.append(Note(text="x" * 1000)), lambda: journal.blob(b"y" * 2000)):
+        try:
+            attempt()
+        except DiskFull as error:
+            print(error)
+    assert (folder / "journal.jsonl").stat().st_size == size
+    journal.append(Note(text="second"))
+    journal.leave()
+    """
+    done = _child(code, tmp_path / "run")
+    lines = done.stdout.splitlines()
+    assert [line.partition(" could not be written: File too large.")[1] != "" for line in lines] == [True, True]
+    assert lines[0].startswith("journal.jsonl ")
+    assert len(lines[1].split()[0]) == 64
+    assert [record.text for record in read_run(tmp_path / "run").records if isinstance(record, Note)] == [
+        "first",
+        "second",
+    ]
+    assert list((tmp_path / "run" / "blobs").iterdir()) == []
+    assert verify(tmp_path / "run").problems == ()
+
+
+def test_full_disk_leaves_every_record_before_it_readable(tmp_path: Path) -> None:
+    """The run lies on a tmpfs of 1 MB; at the end there is room again, and the run can be closed."""
+    code = """
+    from cellwright.record import read_run, verify
+    journal, count = Journal.create(folder / "run", info), 0
+    (folder / "ballast").write_bytes(b"b" * 200_000)
+    try:
+        while True:
+            journal.append(Note(text="x" * 5000))
+            count += 1
+    except DiskFull as error:
+        print(type(error).__name__, count > 100)
+    run = read_run(folder / "run")
+    print(len(run.records) == count, run.problems, run.status)
+    (folder / "ballast").unlink()
+    journal.close("failed", reason="The disk was full.")
+    print(verify(folder / "run").status, read_run(folder / "run").status)
+    """
+    tmp_path.joinpath("disk").mkdir()
+    tmpfs = ("bwrap", "--dev-bind", "/", "/", "--size", "1048576", "--tmpfs", str(tmp_path / "disk"))
+    done = _child(code, tmp_path / "disk", *tmpfs)
+    assert done.stdout.splitlines() == ["DiskFull True", "True () running", "whole failed"]
+
+
+def test_killed_writer_leaves_every_acknowledged_record(tmp_path: Path) -> None:
+    """SIGKILL in the middle of writing; what was acknowledged before it is there, and the run can go on."""
+    code = """
+    journal = Journal.create(folder, info)
+    count = 0
+    while True:
+        count = journal.append(Note(text=f"{count + 1} " + "x" * 3000)).number
+        print(count, flush=True)
+    """
+    command = [sys.executable, "-W", "error", "-c", CHILD + textwrap.dedent(code), str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        while int(writer.stdout.readline()) < 50:
+            pass
+        assert read_run(tmp_path / "run").status == "running"
+        writer.send_signal(signal.SIGKILL)
+        acknowledged = int(writer.stdout.read().split()[-1])
+        assert writer.wait(10) == -signal.SIGKILL
+    run = read_run(tmp_path / "run")
+    numbers = [int(record.text.split()[0]) for record in run.records if isinstance(record, Note)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) in {acknowledged, acknowledged + 1}
+    assert run.status == "open"
+    with Journal.reopen(tmp_path / "run"):
+        pass
+    assert verify(tmp_path / "run").status == "whole"
+
+
+@pytest.mark.slow
+def test_cut_at_every_byte_keeps_all_whole_records(open_run: Path, with_journal: Callable[[Path, bytes], Path]) -> None:
+    data = (open_run / "journal.jsonl").read_bytes()
+    everything = read_run(open_run).lines
+    copy = with_journal(open_run, data)
+    ends = [index + 1 for index, byte in enumerate(data) if byte == 0x0A]
+    for cut in range(len(data)):
+        os.truncate(copy / "journal.jsonl", 0)
+        (copy / "journal.jsonl").write_bytes(data[:cut])
+        run = read_run(copy)
+        whole = sum(end <= cut for end in ends)
+        assert run.lines == everything[:whole]
+        torn = cut - (ends[whole - 1] if whole else 0)
+        what = f"is torn: {torn} bytes of it were written before the writer was stopped"
+        assert [(p.kind, p.record, p.what) for p in run.problems] == ([("torn", whole + 1, what)] if torn else [])
+        assert verify(copy).status in ({"open", "changed"} if cut < ends[-2] else {"open"})
+
+
+@pytest.mark.parametrize(
+    ("tail", "torn"),
+    [
+        pytest.param(b'{"x":"\xc3', b'{"x":"\xc3', id="inside a character"),
+        pytest.param(b'{"x":1\n\n', b'{"x":1\n\n', id="followed by a blank line"),
+        pytest.param(b'{"x":1\r\n \n', b'{"x":1\r\n \n', id="followed by a line of spaces"),
+        pytest.param(b"\n\n", b"\n\n", id="blank lines only"),
+        pytest.param(b"\0" * 4096, b"\0" * 4096, id="zeros after a power cut"),
+    ],
+)
+def test_torn_end_is_cut_kept_and_noted(open_run: Path, tail: bytes, torn: bytes) -> None:
+    before = (open_run / "journal.jsonl").read_bytes()
+    (open_run / "journal.jsonl").write_bytes(before + tail)
+    journal = Journal.reopen(open_run)
+    assert journal.cells == 1
+    journal.append(Note(text="went on"))
+    journal.close("done")
+    assert (open_run / "journal.jsonl").read_bytes().startswith(before)
+    repair, went_on, _ = read_run(open_run).records[-3:]
+    assert isinstance(repair, Note)
+    assert isinstance(went_on, Note)
+    assert repair.topic == "repair"
+    assert repair.text == f"The last {len(torn)} bytes were a torn record: the writer had been stopped. They were cut."
+    assert repair.sha256 is not None
+    assert read_run(open_run).blobs.read(repair.sha256) == torn
+    assert went_on.text == "went on"
+    assert verify(open_run).status == "whole"
+
+
+def test_changed_run_is_not_opened_for_more(open_run: Path) -> None:
+    lines = (open_run / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    lines[4] = b"@@\n"
+    (open_run / "journal.jsonl").write_bytes(b"".join(lines))
+    with pytest.raises(JournalCorrupt, match="record 5 does not end in its hash"):
+        Journal.reopen(open_run)
+    assert (open_run / "journal.jsonl").read_bytes() == b"".join(lines)
+
+
+def test_run_can_go_on_after_its_end(closed_run: Path) -> None:
+    """The head still seals the first part; the new end is not sealed until it is closed again."""
+    journal = Journal.reopen(closed_run)
+    journal.append(CellOpened(number=journal.cells + 1, language="python", code="2", started_at="t"))
+    assert verify(closed_run).status == "open"
+    journal.leave()
+    assert read_run(closed_run).status == "open"
+    with Journal.reopen(closed_run):
+        pass
+    assert verify(closed_run).status == "whole"
+    end = read_run(closed_run).end
+    assert end is not None
+    assert (end.cells, end.turns) == (2, 1)
+
+
+def _child(code: str, folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
+    command = [*before, sys.executable, "-W", "error", "-c", CHILD + textwrap.dedent(code), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done

@@ -1,0 +1,144 @@
+"""`runs`, `show` and `verify`, as a person and as a program call them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from cellwright.cli import runs
+from cellwright.errors import RunNotFound
+from cellwright.record import Journal, RunInfo, read_run, verify
+from cellwright.record.records import CellOpened, Egress
+from cellwright_kernel.wire import Cell, Text
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the commands look into the test's own folder."""
+    monkeypatch.setenv("CELLWRIGHT_STATE", str(tmp_path))
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+
+def test_runs_lists_them_newest_first(closed_run: Path, info: RunInfo) -> None:
+    assert _call("runs").stdout.splitlines() == [
+        "run                       status  driver  cells  task            ",
+        f"{info.run_id}  done    loop        1  Fill in the form",
+    ]
+    [summary] = json.loads(_call("runs", "--json").stdout)
+    assert (summary["run_id"], summary["status"], summary["folder"]) == (info.run_id, "done", str(closed_run))
+
+
+def test_runs_says_how_to_make_the_first_one(tmp_path: Path) -> None:
+    said = f"There are no runs in {tmp_path}/runs yet. `cellwright exec 'log(41 + 1)'` makes one.\n"
+    assert _call("runs").stdout == said
+    assert json.loads(_call("runs", "--json").stdout) == []
+
+
+def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
+    end = read_run(closed_run).end
+    assert end is not None
+    blobs = closed_run / "blobs"
+    image = read_run(closed_run).cell(1).images[0].sha256
+    assert _call("show", closed_run.name).stdout == "\n".join(
+        [
+            f"run      {closed_run.name}",
+            "task     Fill in the form",
+            "driver   loop, gpt-6-astra",
+            "status   done",
+            "sandbox  bubblewrap 1440x1000; allow: 127.0.0.1:8000; env: TOKEN",
+            f"time     2026-11-29T16:17:24.000Z to {end.at}",
+            f"folder   {closed_run}",
+            "file copied in: a.csv (3 bytes)",
+            "turn 1: the model failed: The server was busy.; sent again",
+            "",
+            "── turn 1 (900 ms)",
+            "commentary: Look",
+            "",
+            "── cell 1, python: error in 1.5 s, ended by rung interrupt",
+            "   s = '?'",
+            "   print('hi')",
+            " > hi",
+            f" > [image/png 1440x1000: {blobs / image}]",
+            " > ValueError: no",
+            "   late output:",
+            " > late",
+            "egress refused: CONNECT example.org:443",
+            "the python kernel was restarted",
+            "file written: a.txt",
+            "file deleted: a.txt",
+            "note: A note.",
+            "",
+            "summary  All is filled in.",
+            "",
+            "totals   1 turns, 1 cells (1 error) in 1.5 s, 50 tokens in, 7 out, egress 0 allowed, 1 refused",
+            "",
+        ]
+    )
+
+
+def test_show_gives_the_whole_as_json(closed_run: Path) -> None:
+    shown = json.loads(_call("show", closed_run.name, "--json").stdout)
+    assert sorted(shown) == ["cells", "folder", "info", "problems", "records", "status", "totals"]
+    assert shown["status"] == "done"
+    assert shown["cells"][0]["code"] == "s = '\udc00'\nprint('hi')\n"
+    assert shown["cells"][0]["outputs"][0] == {"type": "text", "text": "hi", "source": "stdout", "missing_chars": 0}
+    assert [record["n"] for record in shown["records"]] == list(range(1, 16))
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_words_of_strangers_cannot_drive_the_terminal(
+    tmp_path: Path, info: RunInfo, monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool
+) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m[red]\r\u202e:smile:"
+    info = info.model_copy(update={"task": evil})
+    with Journal.create(tmp_path / "runs" / info.run_id, info) as journal:
+        cell = Cell(number=1, language="python", code=evil, started_at="t", status="ok", duration_ms=1)
+        journal.append(CellOpened.of(cell))
+        journal.cell_closed(cell.model_copy(update={"outputs": (Text(text=evil, source="stdout"),)}))
+        journal.append(Egress(method="CONNECT", host=f"a\n── cell 9{evil}", port=1, allowed=False))
+    if is_terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    for arguments in (("runs",), ("show", info.run_id)):
+        shown = _call(*arguments).stdout
+        assert [
+            mark for mark in ("\x07", "\x1b]", "\x1b[2J", "\x9b", "\r", "\u202e", "\n── cell 9") if mark in shown
+        ] == []
+        assert "\x1b" not in shown or is_terminal
+    assert "[red]" in shown
+    assert ":smile:" in shown
+
+
+def test_verify_exits_with_1_only_when_something_was_changed(closed_run: Path) -> None:
+    good = _call("verify", closed_run.name)
+    assert (good.exit_code, good.stdout) == (0, f"whole: {verify(closed_run).sentence}\n")
+    data = (closed_run / "journal.jsonl").read_bytes()
+    (closed_run / "journal.jsonl").write_bytes(data.replace(b"A note.", b"A nota."))
+    bad = _call("verify", str(closed_run))
+    assert bad.exit_code == 1
+    assert bad.stdout == (
+        "journal.jsonl: record 13 does not match its hash\n"
+        "changed: 14 records and 3 blobs checked: the run is not as it was written.\n"
+    )
+    as_json = _call("verify", str(closed_run), "--json")
+    assert as_json.exit_code == 1
+    assert json.loads(as_json.stdout)["problems"] == [
+        {"kind": "changed", "file": "journal.jsonl", "record": 13, "what": "does not match its hash"}
+    ]
+
+
+def test_run_that_is_not_there_is_an_error_of_ours() -> None:
+    with pytest.raises(RunNotFound, match="There is no run '1999'"):
+        _call("show", "1999")
+
+
+def _call(*arguments: str) -> Result:
+    app = typer.Typer()
+    runs.register(app)
+    result = CliRunner().invoke(app, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
