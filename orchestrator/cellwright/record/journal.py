@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import JsonValue
 
@@ -30,6 +30,7 @@ from cellwright.record.records import (
     CellClosed,
     CellOpened,
     Driver,
+    Head,
     ModelResponse,
     Note,
     Record,
@@ -40,7 +41,7 @@ from cellwright.record.records import (
     now,
     recorded_spec,
 )
-from cellwright.record.stored import Recorded, StoredImage, StoredOutput, StoredText, screenshot_image, stored
+from cellwright.record.stored import StoredImage, StoredOutput, StoredText, screenshot_image, stored
 from cellwright.record.sync import Sync
 from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Cell, Output
@@ -52,20 +53,6 @@ class Keep:
 
     cell_bytes: int = 64 * 1024**2
     run_bytes: int = 2 * 1024**3
-
-
-class Head(Recorded):
-    """The seal of a closed run; `head.json`."""
-
-    v: Literal[1] = 1
-    count: int
-    """Number of the last record."""
-    last: str
-    """Its hash."""
-    run: str
-    """Hash of the bytes of `run.json`."""
-    closed_at: str
-    """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
 
 
 class Journal:

@@ -8,13 +8,16 @@ those fields in `claimed`; every other field was observed outside. An absent fie
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
 from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, StoredOutput
 from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Cell, CellStatus, Language, Rung
+
+if TYPE_CHECKING:
+    from cellwright.egress.exchange import EgressRequest
 
 Driver = Literal["loop", "guide", "library", "cli", "gateway"]
 """Who sends the cells."""
@@ -61,6 +64,20 @@ class RunInfo(Recorded):
     """The user's words; absent when no model was given a task."""
     model: str | None = None
     """Name of the model; absent when none drove."""
+
+
+class Head(Recorded):
+    """The seal of a closed run; `head.json`."""
+
+    v: Literal[1] = 1
+    count: int
+    """Number of the last record."""
+    last: str
+    """Its hash."""
+    run: str
+    """Hash of the bytes of `run.json`."""
+    closed_at: str
+    """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
 
 
 class CopiedFile(Recorded):
@@ -250,6 +267,21 @@ class Egress(_Record):
     received_bytes: int | None = None
     duration_ms: int | None = None
     """How long the connection lasted; absent when none was made."""
+
+    @classmethod
+    def of(cls, request: EgressRequest) -> Self:
+        """Return the record of what the egress proxy saw."""
+        return cls(
+            method=request.method,
+            host=request.host,
+            port=request.port,
+            allowed=request.allowed,
+            reason=request.reason,
+            address=request.address,
+            sent_bytes=request.sent_bytes,
+            received_bytes=request.received_bytes,
+            duration_ms=request.duration_ms,
+        )
 
 
 class Screen(_Record):

@@ -14,7 +14,6 @@ from typing import Final, Literal, assert_never
 from cellwright.errors import JournalCorrupt, RunNotFound
 from cellwright.record.blobs import Blobs, read_file
 from cellwright.record.chain import NotSealed, digest, unseal
-from cellwright.record.journal import Head
 from cellwright.record.lines import JOURNAL, Line, Problem, Scan, scan
 from cellwright.record.lock import is_locked
 from cellwright.record.records import (
@@ -24,6 +23,7 @@ from cellwright.record.records import (
     Egress,
     FileDeleted,
     FileWritten,
+    Head,
     KernelRestarted,
     LateOutput,
     ModelFailed,
