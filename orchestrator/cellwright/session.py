@@ -105,7 +105,12 @@ class Session:
         end = _End("failed", reason="The session could not be opened.")
         try:
             async with AsyncExitStack() as stack:
-                socket = await stack.enter_async_context(_egress(spec, journal))
+                session: Session | None = None
+
+                def note(request: EgressRequest) -> None:
+                    journal.append(_egress_record(request, session._executing if session else None))
+
+                socket = await stack.enter_async_context(_egress(spec, note))
                 session = cls(session_id, spec, backend, journal, await backend.start(spec, egress_socket=socket))
                 session._egress_socket = socket
                 end = session._end
@@ -363,22 +368,33 @@ class _End:
 
 
 @asynccontextmanager
-async def _egress(spec: Spec, journal: Journal) -> AsyncIterator[Path | None]:
+async def _egress(spec: Spec, on_request: Callable[[EgressRequest], None]) -> AsyncIterator[Path | None]:
     """Open the session's only way out; without an allow-list there is none."""
     if not spec.allow:
         yield None
         return
-
-    def note(request: EgressRequest) -> None:
-        journal.append(records.Egress.of(request))
-
     folder = sockets_folder() / f"egress-{uuid.uuid4().hex[:16]}"
     folder.mkdir(mode=0o711)
     path = folder / "proxy.sock"
     try:
-        async with EgressProxy(spec.allow, path, on_request=note):
+        async with EgressProxy(spec.allow, path, on_request=on_request):
             path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
             yield path
     finally:
         path.unlink(missing_ok=True)
         folder.rmdir()
+
+
+def _egress_record(request: EgressRequest, cell: int | None) -> records.Egress:
+    return records.Egress(
+        cell=cell,
+        method=request.method,
+        host=request.host,
+        port=request.port,
+        allowed=request.allowed,
+        reason=request.reason,
+        address=request.address,
+        sent_bytes=request.sent_bytes,
+        received_bytes=request.received_bytes,
+        duration_ms=request.duration_ms,
+    )

@@ -68,7 +68,7 @@ async def test_sessions_are_apart_and_persist(client: httpx2.AsyncClient) -> Non
         ({"content": b" " * 1024 * 1024}, 413),
         ({"json": body(), "headers": {"Authorization": ""}}, 401),
         ({"json": body(), "headers": {"Authorization": "Bearer " + "u" * 40}}, 401),
-        ({"json": body(), "headers": {"Authorization": "Bearer tökén"}}, 401),
+        ({"json": body(), "headers": {"Authorization": "Bearer tökén".encode()}}, 401),
         ({"json": body(), "headers": {"Origin": "https://example.com"}}, 403),
         ({"json": body(), "headers": {"Origin": "null"}}, 403),
         ({"json": body(), "headers": {"Host": "evil.example"}}, 403),

@@ -252,6 +252,8 @@ class Egress(_Record):
     """Something inside asked for a way out."""
 
     type: Literal["egress"] = "egress"
+    cell: int | None = None
+    """Number of the cell that ran when it ended; absent between cells."""
     method: str
     """`CONNECT`, or the HTTP method of a plain request."""
     host: str

@@ -18,7 +18,7 @@ from typing import Final
 
 END_S: Final = 5.0
 """Seconds that a killed process has to be gone; the kernel needs milliseconds."""
-_TAIL_BYTES: Final = 2000
+_TAIL_BYTES: Final = 4000
 
 
 class Launched:

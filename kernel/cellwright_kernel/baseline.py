@@ -1,0 +1,54 @@
+"""The baseline of the benchmark: a stock ipykernel, driven over raw jupyter_client.
+
+Flows in: on standard input, a number of rounds a line. Flows out: on standard output, a JSON list of round trip times
+in seconds a line. Decided here: that the baseline does just what any notebook does: `execute_request`, then reply and
+idle, with nothing of ours between. It runs in the inside's runtime, so that both kernels are the same version.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+WAIT_S = 30.0
+
+
+def main() -> None:
+    """Serve rounds until standard input ends."""
+    manager = KernelManager()
+    manager.kernel_cmd = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    manager.start_kernel()
+    client: BlockingKernelClient = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=WAIT_S)
+        for line in sys.stdin:
+            sys.stdout.write(json.dumps([_round(client) for _ in range(int(line))]) + "\n")
+            sys.stdout.flush()
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def _round(client: BlockingKernelClient) -> float:
+    started = time.perf_counter()
+    asked = client.execute("print(1)")
+    while True:
+        message = client.get_iopub_msg(timeout=WAIT_S)
+        if (
+            message["parent_header"].get("msg_id") == asked
+            and message["msg_type"] == "status"
+            and message["content"]["execution_state"] == "idle"
+        ):
+            break
+    while client.get_shell_msg(timeout=WAIT_S)["parent_header"].get("msg_id") != asked:
+        pass
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The figures that Cellwright promises, measured on this machine.
+
+Flows in: nothing. Flows out: `Figures`. Decided here: that every speed is a ratio against a named baseline of the same
+run, taken in turns, so that a machine that slows down slows both: `log(1)` over `POST /execute` against `print(1)` in a
+stock ipykernel over raw jupyter_client.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import httpx2
+from pydantic import BaseModel
+
+from cellwright.errors import EnvironmentMissing
+from cellwright.sandbox.runtime import kernel_folder, runtime_folder
+
+TURNS = 5
+ROUNDS = 20
+
+
+class Figures(BaseModel):
+    """What was measured; times in milliseconds."""
+
+    cold_session_ms: list[float]
+    """From the request that opens a session to its first answer, `log(1)` included; one a session."""
+    execute_ms: float
+    """Median round trip of `log(1)` over `POST /execute` in a warm session."""
+    baseline_ms: float
+    """Median round trip of `print(1)` in a stock ipykernel over raw jupyter_client."""
+    ratio: float
+    """`execute_ms / baseline_ms`, the median over the turns."""
+
+
+def measure() -> Figures:
+    """Measure; takes about 20 s.
+
+    Raises:
+        EnvironmentMissing: The service did not come up.
+    """
+    with _service() as client, _baseline() as baseline:
+        cold = [_cold(client) for _ in range(3)]
+        session_id = uuid.uuid4().hex
+        for _ in range(ROUNDS):  # the first calls of a session load what later ones have
+            _execute(client, session_id)
+        turns = [(_rounds(client, session_id), baseline(ROUNDS)) for _ in range(TURNS)]
+    return Figures(
+        cold_session_ms=[round(ms) for ms in cold],
+        execute_ms=round(median(ms for ours, _ in turns for ms in ours), 2),
+        baseline_ms=round(median(ms for _, stock in turns for ms in stock), 2),
+        ratio=round(median(median(ours) / median(stock) for ours, stock in turns), 2),
+    )
+
+
+def _cold(client: httpx2.Client) -> float:
+    session_id = uuid.uuid4().hex
+    took = _execute(client, session_id)
+    client.delete(f"/v1/sessions/{session_id}")
+    return took
+
+
+def _rounds(client: httpx2.Client, session_id: str) -> list[float]:
+    return [_execute(client, session_id) for _ in range(ROUNDS)]
+
+
+def _execute(client: httpx2.Client, session_id: str) -> float:
+    body = {"session_id": session_id, "language": "python", "code": "log(1)"}
+    started = time.perf_counter()
+    response = client.post("/execute", json=body)
+    took = (time.perf_counter() - started) * 1000
+    if response.json() != {"output": [{"type": "input_text", "text": "1"}]}:
+        raise EnvironmentMissing(f"`log(1)` did not answer 1 but: {response.text[:500]} Run `cellwright doctor`.")
+    return took
+
+
+@contextmanager
+def _service() -> Iterator[httpx2.Client]:
+    """Start `cellwright serve` as a process of its own, as a user would."""
+    with tempfile.TemporaryDirectory(prefix="cellwright-bench-") as state:
+        environment = {**os.environ, "CELLWRIGHT_STATE": state}
+        environment.pop("CELLWRIGHT_TOKEN", None)
+        command = [sys.executable, "-m", "cellwright", "serve", "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            try:
+                printed = _until_ready(process)
+                headers = {"Authorization": f"Bearer {(Path(state) / 'token').read_text().strip()}"}
+                url = re.search(r"http://\S+", printed)
+                with httpx2.Client(
+                    base_url=url.group() if url else "", headers=headers, timeout=60, trust_env=False
+                ) as client:
+                    yield client
+            finally:
+                process.terminate()
+                process.wait(30)
+
+
+def _until_ready(process: subprocess.Popen[str]) -> str:
+    printed = ""
+    for line in process.stdout or ():
+        printed += line
+        if line.strip() == "ready":
+            return printed
+    raise EnvironmentMissing("`cellwright serve` ended before it was ready. Run `cellwright doctor`.")
+
+
+@contextmanager
+def _baseline() -> Iterator[Callable[[int], list[float]]]:
+    environment = {**os.environ, "PYTHONPATH": str(kernel_folder())}
+    command = [str(runtime_folder() / "bin" / "python"), "-m", "cellwright_kernel.baseline"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        if process.stdin is None or process.stdout is None:
+            raise EnvironmentMissing("The baseline could not be started.")
+
+        def rounds(count: int) -> list[float]:
+            print(count, file=process.stdin, flush=True)
+            return [seconds * 1000 for seconds in json.loads(process.stdout.readline())]  # type: ignore[union-attr]
+
+        try:
+            rounds(ROUNDS)
+            yield rounds
+        finally:
+            process.stdin.close()
+            process.wait(30)

@@ -1,0 +1,31 @@
+"""`cellwright bench`: the figures that are promised, measured here.
+
+Flows in: nothing. Flows out: a few lines, or JSON. Decided here: how the figures are said.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cellwright.bench import measure
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(bench)
+
+
+def bench(
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure a cold session, and a round trip against a stock ipykernel."""
+    figures = measure()
+    if json:
+        print(figures.model_dump_json())
+        return
+    print(f"cold session, first answer included   {' '.join(f'{ms:.0f}' for ms in figures.cold_session_ms)} ms")
+    print(f"log(1) over POST /execute             {figures.execute_ms} ms (median)")
+    print(f"print(1), stock ipykernel, raw client {figures.baseline_ms} ms (median)")
+    print(f"ratio                                 {figures.ratio}")
