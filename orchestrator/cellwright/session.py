@@ -162,6 +162,7 @@ class Session:
         language: Language = "python",
         deadline_s: float | None = None,
         on_event: OnEvent | None = None,
+        call: ModelCall | None = None,
     ) -> Cell:
         """Execute one cell and return it closed. A failure of the code is a status of the cell, not an exception.
 
@@ -170,6 +171,7 @@ class Session:
             language: Which kernel.
             deadline_s: Seconds until it is interrupted; absent: what the Spec says.
             on_event: Gets every event as it arrives.
+            call: The model's call that asked for it; absent: no loop drives.
 
         Raises:
             SessionBusy: Another cell is running.
@@ -185,7 +187,7 @@ class Session:
         self._cells += 1
         self._executing = self._cells
         running = asyncio.ensure_future(
-            self._execute(self._cells, code, language, deadline_s or self.spec.cell_deadline_s, on_event)
+            self._execute(self._cells, code, language, deadline_s or self.spec.cell_deadline_s, on_event, call=call)
         )
         try:
             return await asyncio.shield(running)
@@ -244,7 +246,13 @@ class Session:
         await (await self._living_sandbox()).door.delete_file(path)
 
     async def _execute(
-        self, number: int, code: str, language: Language, deadline_s: float, on_event: OnEvent | None
+        self,
+        number: int,
+        code: str,
+        language: Language,
+        deadline_s: float,
+        on_event: OnEvent | None,
+        call: ModelCall | None,
     ) -> Cell:
         try:
             await self._take_screen_first()
@@ -259,6 +267,8 @@ class Session:
                     started_at=cell.started_at,
                     deadline_s=deadline_s,
                     screen_before=self._screen_sha,
+                    turn=call.turn if call else None,
+                    call_id=call.call_id if call else None,
                 )
             )
             sandbox = await self._living_sandbox()
@@ -356,6 +366,14 @@ class Session:
 
     def _touch(self) -> None:
         self.last_used = time.monotonic()
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """Which call of a model asked for a cell."""
+
+    turn: int
+    call_id: str
 
 
 @dataclass

@@ -13,7 +13,7 @@ LAYERS = (
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),
-    ("running", "files", "doctor"),
+    ("running", "files", "doctor", "endings", "progress"),
     ("record", "policy", "approval", "budget"),
     ("sandbox", "model"),
     ("egress",),

@@ -45,7 +45,7 @@ that were allowed."""
 
 _DESCRIPTIONS: Final = {"exec_py": _PYTHON, "exec_js": _JAVASCRIPT}
 
-INSTRUCTIONS: Final = """\
+_INSTRUCTIONS: Final = """\
 You do a task on a Linux desktop by writing code. Each call executes one cell in a kernel that lives as long as the \
 task: what you define stays defined.
 
@@ -85,6 +85,20 @@ class Rejected:
     reason: str
     """A sentence to the model."""
     type: Literal["rejected"] = "rejected"
+
+
+def instructions_for(files: Sequence[str], allow: Sequence[str]) -> str:
+    """Return the instructions for a session: what is there, how to work, when it is done.
+
+    Args:
+        files: Names of what was copied into the sandbox's home.
+        allow: Entries of the egress allow-list.
+    """
+    there = (
+        f"Files of the user in your working folder: {', '.join(files)}." if files else "Your working folder is empty."
+    )
+    network = f"Hosts that can be reached: {', '.join(allow)}." if allow else "No host can be reached over the network."
+    return f"{_INSTRUCTIONS}\n\n{there} {network}"
 
 
 def tools_for(languages: Sequence[Language], *, width: int = 1440, height: int = 1000) -> tuple[Item, ...]:

@@ -1,0 +1,88 @@
+"""What a run by a model tells whoever watches it, while it happens. Values only, gone when read; the journal is the truth.
+
+Flows in: nothing; these are types. Flows out: one closed set of them, for a terminal or any other view. Decided here:
+what can be seen of a run from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from cellwright.model.base import Delta, Usage
+from cellwright_kernel.wire import Cell, Event, Language
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """The sandbox is usable; the first request is about to be sent."""
+
+    run_id: str
+    run_dir: Path
+    model: str
+
+
+@dataclass(frozen=True)
+class TurnStarted:
+    """A request is about to be sent."""
+
+    number: int
+    of: int
+    """How many turns the budget has; the turn that sums up has a number beyond it."""
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """A piece of the response has arrived."""
+
+    delta: Delta
+
+
+@dataclass(frozen=True)
+class TurnArrived:
+    """The response is whole; its calls are checked and executed next."""
+
+    number: int
+    usage: Usage
+    """Of this response."""
+    total: Usage
+    """Of the run so far."""
+
+
+@dataclass(frozen=True)
+class CallRejected:
+    """A call was answered without being executed."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class CellStarted:
+    """A call is being executed."""
+
+    language: Language
+    code: str
+
+
+@dataclass(frozen=True)
+class CellWrote:
+    """An event of the running cell."""
+
+    event: Event
+
+
+@dataclass(frozen=True)
+class CellEnded:
+    """The cell is closed."""
+
+    cell: Cell
+
+
+Progress: TypeAlias = (
+    RunStarted | TurnStarted | Arriving | TurnArrived | CallRejected | CellStarted | CellWrote | CellEnded
+)
+
+OnProgress = Callable[[Progress], None]
+"""Called in the run's event loop; it must not block."""
