@@ -231,12 +231,15 @@ def test_killed_writer_leaves_every_acknowledged_record(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", CHILD + textwrap.dedent(code), str(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
-        while int(writer.stdout.readline()) < 50:
-            pass
-        assert read_run(tmp_path / "run").status == "running"
-        writer.send_signal(signal.SIGKILL)
-        acknowledged = int(writer.stdout.read().split()[-1])
-        assert writer.wait(10) == -signal.SIGKILL
+        try:
+            while (acknowledged := int(writer.stdout.readline())) < 50:
+                pass
+            assert read_run(tmp_path / "run").status == "running"
+            writer.send_signal(signal.SIGKILL)
+            acknowledged = int([acknowledged, *writer.stdout.read().split()][-1])
+            assert writer.wait(10) == -signal.SIGKILL
+        finally:
+            writer.kill()
     run = read_run(tmp_path / "run")
     numbers = [int(record.text.split()[0]) for record in run.records if isinstance(record, Note)]
     assert numbers == list(range(1, len(numbers) + 1))
