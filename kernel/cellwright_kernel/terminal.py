@@ -116,6 +116,11 @@ def plain(text: str) -> str:
     return terminal.write(text) + terminal.rest()
 
 
+def bare(text: str) -> str:
+    """Return a piece of a stream without control sequences; carriage returns stay, a live view applies them."""
+    return _SEQUENCE.sub(lambda found: found.group() if found.group() in "\t\r" else "", text)
+
+
 def without_surrogates(text: str) -> str:
     """Return text that can be encoded: pairs of surrogates joined, lone ones replaced by U+FFFD."""
     try:

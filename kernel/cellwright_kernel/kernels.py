@@ -1,0 +1,383 @@
+"""One kernel per language: started, given cells, interrupted, restarted.
+
+Flows in: cells, one at a time. Flows out: a `RunningCell` each, closed by its deadline at the latest, whatever the kernel
+does. Decided here: which message belongs to which cell; what each rung of the ladder does; how a cell's end becomes its
+status; and that after any end but its own a kernel must answer a question, or be replaced, before the next cell.
+
+A cell is answered first; its kernel is mended after, and the next cell waits for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from cellwright_kernel import processes, sentences
+from cellwright_kernel.child import NotUp
+from cellwright_kernel.deadline import Clock, SystemClock
+from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
+from cellwright_kernel.outputs import Outputs
+from cellwright_kernel.running_cell import End, RunningCell
+from cellwright_kernel.sentences import Left
+from cellwright_kernel.wire import CellStatus, Execute, Language, Rung
+
+_HEALTHY_S: Final = 2.0
+"""Seconds that an interrupted kernel has to answer a question; 2 ms are usual."""
+_KEYS_S: Final = 1.0
+
+
+class Busy(Exception):
+    """A cell is running already."""
+
+
+class NoKernel(Exception):
+    """There is no kernel for this language, and no way to start one."""
+
+
+class Kernels:
+    """The kernels of one sandbox. An async context manager: leaving it ends them.
+
+    Args:
+        home: Where cells run.
+        folder: A private folder for sockets and logs.
+        environment: Returns what a kernel that starts now gets as its environment.
+        release_keys: Lets go of held keys and buttons and returns how many there were.
+        commands: How a kernel of each language is started.
+        image_size: Most pixels across and down of a picture.
+        clock: Time, for the deadlines.
+    """
+
+    def __init__(
+        self,
+        home: str,
+        folder: Path,
+        environment: Callable[[], Mapping[str, str]],
+        *,
+        release_keys: Callable[[], Awaitable[int]] | None = None,
+        commands: Mapping[Language, Sequence[str]] = COMMANDS,
+        image_size: tuple[int, int] = (2048, 2048),
+        clock: Clock | None = None,
+    ) -> None:
+        self._home = home
+        self._folder = folder
+        self._environment = environment
+        self._release_keys = release_keys
+        self._commands = commands
+        self._image_size = image_size
+        self._clock = clock or SystemClock()
+        self._lanes: dict[Language, _Lane] = {}
+        self._running: RunningCell | None = None
+        self._group = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lane in self._lanes.values():
+            lane.is_leaving = True
+            if lane.mending is not None:
+                lane.mending.cancel()
+        if self._running is not None:
+            self._running.ladder.ask("kill_kernel")
+        for lane in self._lanes.values():
+            if lane.kernel is not None:
+                await lane.kernel.end()
+        await self._group.__aexit__(kind, error, trace)
+
+    async def start(self, language: Language) -> None:
+        """Start a language's kernel; return once it answers.
+
+        Raises:
+            NoKernel: the language is not offered.
+            NotUp: with how it ended and the end of its log.
+        """
+        lane = self._lane(language)
+        await self._begin_start(lane)
+        if lane.fault is not None:
+            raise NotUp(lane.fault)
+
+    def execute(self, request: Execute) -> RunningCell:
+        """Begin a cell; it runs to its end whether anybody reads its events or not.
+
+        Raises:
+            Busy: another cell is running.
+            NoKernel: the language is not offered.
+        """
+        lane = self._lane(request.language)
+        if self._running is not None:
+            raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
+        cell = RunningCell(request, lane.outputs, self._clock)
+        lane.outputs = self._new_outputs()
+        self._running = cell
+        self._group.create_task(self._run(lane, cell))
+        return cell
+
+    def interrupt(self, language: Language) -> bool:
+        """Ask the running cell of a language to end, its kernel to keep its variables; False when there is none.
+
+        Raises:
+            NoKernel: the language is not offered.
+        """
+        self._lane(language)
+        if self._running is None or self._running.request.language != language:
+            return False
+        self._running.ladder.ask()
+        return True
+
+    async def restart(self, language: Language) -> int:
+        """Replace a language's kernel by a new one; a cell that is running in it ends as interrupted.
+
+        Returns:
+            The generation of the new kernel.
+
+        Raises:
+            NoKernel: the language is not offered.
+            NotUp: the new one did not come up.
+        """
+        lane = self._lane(language)
+        while lane.mending is not None:
+            await _first_of(lane.mending)
+        running = self._running
+        if running is not None and running.request.language == language:
+            lane.restart_asked = True
+            running.ladder.ask("kill_kernel")
+            await running.over()
+        if lane.mending is None:  # nothing ran, or it ended soundly in this moment
+            lane.restart_asked = False
+            lane.outputs.note(sentences.restarted_between(language))
+            self._begin_start(lane)
+        while lane.mending is not None:
+            await _first_of(lane.mending)
+        if lane.fault is not None:
+            raise NotUp(lane.fault)
+        return lane.generation
+
+    def note(self, sentence: str) -> None:
+        """Put a sentence before the next cell's own output, whatever its language."""
+        for lane in self._lanes.values():
+            lane.outputs.note(sentence)
+
+    async def _run(self, lane: _Lane, cell: RunningCell) -> None:
+        """See a cell through to its close, then mend its kernel if need be."""
+        is_sound = False
+        try:
+            async with asyncio.TaskGroup() as group:
+                climbing = group.create_task(self._climb(lane, cell))
+                end = await self._end_of(lane, cell)
+                climbing.cancel()
+            status, is_sound = await self._status(lane, cell, end)
+        except Exception as error:
+            cell.outputs.note(sentences.host_fault(error))
+            status = "kernel_died"
+        lane.running, self._running = None, None
+        if not is_sound and not lane.is_leaving:
+            self._begin_mending(lane)
+        cell.close(status, lane.generation)
+
+    async def _end_of(self, lane: _Lane, cell: RunningCell) -> End:
+        """Send the cell to a kernel that runs, and wait for its end."""
+        if lane.mending is not None:
+            await _first_of(lane.mending, cell.ended)
+        if not cell.ended.done() and not lane.is_up:
+            if lane.kernel is not None and lane.fault is None:
+                cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
+            await _first_of(self._begin_start(lane), cell.ended)
+        if cell.ended.done():
+            return cell.ended.result()
+        if lane.kernel is None or not lane.is_up:
+            return "kernel_died"
+        lane.running = cell
+        lane.began_at = processes.now()
+        cell.message_id = lane.kernel.execute(cell.request.code, cell.request.number)
+        lane.cells[cell.message_id] = lane.last_cell = cell.request.number
+        return await cell.ended
+
+    async def _climb(self, lane: _Lane, cell: RunningCell) -> None:
+        async def act(rung: Rung) -> None:
+            if cell.message_id is None or lane.kernel is None:
+                cell.end("given_up")
+                return
+            match rung:
+                case "interrupt":
+                    lane.kernel.interrupt(lane.began_at)
+                case "kill_children":
+                    lane.killed += await lane.kernel.kill_children(lane.began_at)
+                case _:
+                    lane.kernel.kill()
+
+        await cell.ladder.climb(act)
+        cell.end("given_up")
+
+    async def _status(self, lane: _Lane, cell: RunningCell, end: End) -> tuple[CellStatus, bool]:
+        """Return a cell's status and whether its kernel is sound; say what is left if the cell did not end by itself."""
+        ladder = cell.ladder
+        if cell.message_id is None or lane.kernel is None:
+            if end == "given_up":
+                cell.outputs.note(sentences.still_starting(lane.language))
+                return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
+            cell.outputs.note(sentences.not_started(lane.language, lane.fault or ""))
+            return "kernel_died", False
+        if end == "finished" and ladder.rung is None:
+            return _reply_status(cell.reply_status), True
+        left = await self._left(lane, lane.kernel, kept=end == "finished")
+        if ladder.rung is None:
+            cell.outputs.note(sentences.died(left, lane.kernel.how_it_ended()))
+            return "kernel_died", False
+        if lane.restart_asked:
+            cell.outputs.note(sentences.restarted(left))
+        else:
+            deadline_s = None if ladder.asked else ladder.deadline_s
+            cell.outputs.note(sentences.interrupted(left, deadline_s=deadline_s))
+        return ("interrupted" if ladder.asked else "timeout"), False
+
+    async def _left(self, lane: _Lane, kernel: KernelProcess, *, kept: bool) -> Left:
+        """End what the cell had started, or all that the kernel had if it is lost; let go of keys; look what is left."""
+        killed = [*lane.killed, *await kernel.kill_children(lane.began_at if kept else 0.0)]
+        lane.killed = []
+        return Left(
+            language=lane.language,
+            kernel_kept=kept,
+            ended=[command for command in killed if command],
+            running=kernel.children() if kept else [],
+            keys=await self._let_go(),
+        )
+
+    async def _let_go(self) -> int:
+        if self._release_keys is None:
+            return 0
+        try:
+            async with asyncio.timeout(_KEYS_S):
+                return await self._release_keys()
+        except (TimeoutError, NotUp):  # the display is gone, and with it what was held
+            return 0
+
+    def _begin_mending(self, lane: _Lane) -> None:
+        lane.mending = self._group.create_task(self._mend(lane))
+
+    def _begin_start(self, lane: _Lane) -> asyncio.Task[None]:
+        lane.mending = self._group.create_task(self._replace(lane))
+        return lane.mending
+
+    async def _mend(self, lane: _Lane) -> None:
+        """See that the next cell finds a kernel that answers."""
+        if lane.is_up and not lane.restart_asked:
+            if await self._is_healthy(lane):
+                lane.mending = None
+                return
+            lane.outputs.note(sentences.did_not_answer(lane.language))
+        lane.restart_asked = False
+        await self._replace(lane)
+
+    async def _is_healthy(self, lane: _Lane) -> bool:
+        assert lane.kernel is not None  # noqa: S101 - for the type checker; it is up
+        lane.answered.clear()
+        lane.question = lane.kernel.ask()
+        try:
+            async with asyncio.timeout(_HEALTHY_S):
+                await lane.answered.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _replace(self, lane: _Lane) -> None:
+        """End a language's kernel and start its next one; a failure is left in `lane.fault`."""
+        if lane.kernel is not None:
+            await lane.kernel.end()
+        lane.generation += 1
+        lane.fault = None
+        lane.kernel = kernel = KernelProcess(
+            lane.language, lane.generation, self._commands[lane.language], self._folder
+        )
+        try:
+            await kernel.start(self._environment(), self._home)
+        except NotUp as error:
+            lane.fault = str(error)
+        else:
+            lane.is_up = True
+            self._group.create_task(self._keep(lane, kernel))
+        lane.mending = None
+
+    async def _keep(self, lane: _Lane, kernel: KernelProcess) -> None:
+        """Read a kernel until it has ended."""
+        await kernel.read(lane.take_reply, lane.take_message)
+        if lane.kernel is kernel:
+            lane.is_up = False
+            if lane.running is not None:
+                lane.running.end("kernel_died")
+
+    def _lane(self, language: Language) -> _Lane:
+        if language not in self._commands:
+            raise NoKernel(f"There is no {language} kernel here yet. Nothing was executed. Use python.")
+        if language not in self._lanes:
+            self._lanes[language] = _Lane(language, self._new_outputs())
+        return self._lanes[language]
+
+    def _new_outputs(self) -> Outputs:
+        return Outputs(width=self._image_size[0], height=self._image_size[1])
+
+
+class _Lane:
+    """One language: its kernel of now, and what is between two cells."""
+
+    def __init__(self, language: Language, outputs: Outputs) -> None:
+        self.language = language
+        self.outputs = outputs
+        """Of the next cell: what comes late, and notices, gather here."""
+        self.kernel: KernelProcess | None = None
+        self.generation = 0
+        self.is_up = False
+        self.is_leaving = False
+        self.fault: str | None = None
+        """Why the last start failed."""
+        self.mending: asyncio.Task[None] | None = None
+        """Runs while the kernel is being started or examined."""
+        self.running: RunningCell | None = None
+        self.restart_asked = False
+        self.began_at = 0.0
+        self.killed: list[str] = []
+        self.cells: dict[str, int] = {}
+        """Message id -> number of the cell."""
+        self.last_cell = 0
+        self.question = ""
+        self.answered = asyncio.Event()
+
+    def take_reply(self, message: dict[str, Any]) -> None:
+        parent = str(message["parent_header"].get("msg_id"))
+        if parent == self.question:
+            self.answered.set()
+        elif self.running is not None and parent == self.running.message_id:
+            self.running.take_reply(message)
+
+    def take_message(self, message: dict[str, Any]) -> None:
+        """Hand an output to its cell; what belongs to an earlier one becomes late output, with its number."""
+        parent = str(message["parent_header"].get("msg_id"))
+        if self.running is not None and parent == self.running.message_id:
+            self.running.take_message(message)
+            return
+        if message["header"].get("msg_type") == "status" or not self.last_cell:
+            return
+        of_cell = self.cells.get(parent, self.last_cell)
+        if self.running is None:
+            self.outputs.add(message, of_cell)
+        else:
+            self.running.outputs.add(message, None if of_cell == self.running.request.number else of_cell)
+
+
+def _reply_status(said: str | None) -> CellStatus:
+    match said:
+        case "ok":
+            return "ok"
+        case "aborted" | "abort":
+            return "interrupted"
+        case _:
+            return "error"
+
+
+async def _first_of(*futures: asyncio.Future[Any]) -> None:
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

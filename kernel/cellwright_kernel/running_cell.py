@@ -1,0 +1,138 @@
+"""A cell while it runs.
+
+Flows in: messages that belong to it, and how its end came. Flows out: events for whoever posted it. Decided here: it has
+ended when the reply and `idle` have both come, or the kernel died, or it was given up; how often its events are sent;
+that nobody has to listen: a listener who leaves takes nothing with him, the cell goes on to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final, Literal
+
+from cellwright_kernel.deadline import Clock, Ladder
+from cellwright_kernel.outputs import Outputs
+from cellwright_kernel.wire import CellStatus, ClosedEvent, Event, Execute, HeartbeatEvent
+
+End = Literal["finished", "kernel_died", "given_up"]
+
+_PIECES_EVERY_S: Final = 0.05
+_OUTPUTS_EVERY_S: Final = 0.25
+"""Outputs are held back so long, so that the frames of an animation are mostly replaced before they were sent."""
+_HEARTBEAT_EVERY_S: Final = 1.0
+_LOST_IDLE_S: Final = 1.0
+"""Silence after the reply from which it follows that `idle` was lost; it comes within a millisecond."""
+_SENT_BYTES: Final = 64 * 1024**2
+"""After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
+
+
+class RunningCell:
+    """One posted cell.
+
+    Args:
+        request: What was posted.
+        outputs: Where its outputs gather; late ones of earlier cells may be in it already.
+        clock: Time.
+    """
+
+    def __init__(self, request: Execute, outputs: Outputs, clock: Clock) -> None:
+        self.request = request
+        self.outputs = outputs
+        self.ladder = Ladder(request.deadline_s, clock)
+        self.message_id: str | None = None
+        """Names it to the kernel; None until it was sent."""
+        self.reply_status: str | None = None
+        self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self._idle = False
+        self._messages = 0
+        self._closed: ClosedEvent | None = None
+        self._over = asyncio.Event()
+
+    def take_reply(self, message: dict[str, Any]) -> None:
+        """Take the kernel's reply."""
+        self.reply_status = str(message["content"].get("status"))
+        if not self._idle:
+            self._expect_idle(-1)
+        self._look()
+
+    def take_message(self, message: dict[str, Any]) -> None:
+        """Take what the kernel published of this cell."""
+        self._messages += 1
+        if message["header"].get("msg_type") == "status":
+            self._idle = self._idle or message["content"].get("execution_state") == "idle"
+            self._look()
+        else:
+            self.outputs.add(message)
+
+    def end(self, end: End) -> None:
+        """Say how it ended; the first word counts."""
+        if not self.ended.done():
+            self.ended.set_result(end)
+
+    def close(self, status: CellStatus, generation: int) -> None:
+        """Nothing more comes."""
+        self._closed = ClosedEvent(
+            status=status, truncated=self.outputs.truncated, rung=self.ladder.rung, kernel_generation=generation
+        )
+        self._over.set()
+
+    async def over(self) -> None:
+        """Wait until it is closed."""
+        await self._over.wait()
+
+    async def events(self) -> AsyncIterator[list[Event]]:
+        """Yield events in batches as they come; the last one closes the cell. To be read once."""
+        loop = asyncio.get_running_loop()
+        outputs_at = beat_at = loop.time()
+        sent_bytes = 0
+        while not await self._is_over_within(_PIECES_EVERY_S):
+            batch: list[Event] = [*self.outputs.take_pieces()]
+            now = loop.time()
+            if now - outputs_at >= _OUTPUTS_EVERY_S and sent_bytes < _SENT_BYTES:
+                outputs_at = now
+                for event in self.outputs.take():
+                    sent_bytes += _weight(event)
+                    batch.append(event)
+            if now - beat_at >= _HEARTBEAT_EVERY_S:
+                beat_at = now
+                batch.append(HeartbeatEvent())
+            if batch:
+                yield batch
+        for event in self.outputs.close():
+            yield [event]
+        assert self._closed is not None  # noqa: S101 - for the type checker; it is over
+        yield [self._closed.model_copy(update={"truncated": self.outputs.truncated})]
+
+    async def _is_over_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _look(self) -> None:
+        if self._idle and self.reply_status is not None:
+            self.end("finished")
+
+    def _expect_idle(self, messages: int) -> None:
+        """End the cell when nothing has come for a while after the reply."""
+        if self.ended.done():
+            return
+        if messages == self._messages:
+            self.end("finished")
+            return
+        asyncio.get_running_loop().call_later(_LOST_IDLE_S, self._expect_idle, self._messages)
+
+
+def _weight(event: Event) -> int:
+    match event:
+        case _ if event.type == "output" and event.output.type == "image":
+            return 4 * len(event.output.data) // 3
+        case _ if event.type == "output" and event.output.type == "text":
+            return len(event.output.text)
+        case _ if event.type == "kept":
+            return len(event.text)
+        case _:
+            return 0

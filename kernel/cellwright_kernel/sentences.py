@@ -1,0 +1,132 @@
+"""What the model is told when a cell did not end by itself, or when something ended between two cells.
+
+Flows in: facts. Flows out: sentences. Decided here: the words. Each says what happened and what is left: which
+variables, which files, which windows, which processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cellwright_kernel.wire import Language
+
+_NAMES: Final[dict[Language, str]] = {"python": "Python", "javascript": "JavaScript"}
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True)
+class Left:
+    """What was found after a cell was ended."""
+
+    language: Language
+    kernel_kept: bool
+    ended: Sequence[str]
+    """Command lines of processes that were ended with the cell."""
+    running: Sequence[str]
+    """Command lines of processes that earlier cells started and that go on."""
+    keys: int
+    """Held keys and buttons that were let go."""
+
+
+def interrupted(left: Left, *, deadline_s: float | None) -> str:
+    """Return what to say of a cell that was ended.
+
+    Args:
+        left: What was found.
+        deadline_s: The deadline that ended it; None when somebody asked.
+    """
+    why = "on request" if deadline_s is None else f"at its deadline of {deadline_s:g} s"
+    name = _NAMES[left.language]
+    if left.kernel_kept:
+        first = f"The cell was interrupted {why}. The {name} kernel goes on: variables set so far are kept. "
+        first += "Files, browser pages and windows are as the code left them. "
+        first += "Background tasks and threads that the code had started may still be running."
+    else:
+        first = f"The cell was ended {why}; since the {name} kernel did not stop, it was killed. {_lost(name)}"
+    return " ".join([first, *_others(left)])
+
+
+def restarted(left: Left) -> str:
+    """Return what to say of a cell during which the kernel was restarted on request."""
+    name = _NAMES[left.language]
+    return " ".join([f"The {name} kernel was restarted on request while this cell ran. {_lost(name)}", *_others(left)])
+
+
+def died(left: Left, how: str) -> str:
+    """Return what to say of a cell that took its kernel with it.
+
+    Args:
+        left: What was found.
+        how: How the process ended, as a sentence.
+    """
+    name = _NAMES[left.language]
+    first = f"The {name} kernel died while it executed this cell. {how}"
+    if "SIGKILL" in how:
+        first += " Usually the sandbox's memory limit was reached."
+    return " ".join([first, f"Output up to then is kept. {_lost(name)}", *_others(left)])
+
+
+def died_between(language: Language, how: str) -> str:
+    """Return what to say before the cell that finds its kernel gone."""
+    name = _NAMES[language]
+    return f"Since the last cell the {name} kernel has ended. {how} A new one was started. {_gone(name)}"
+
+
+def did_not_answer(language: Language) -> str:
+    """Return what to say before the cell after a kernel was replaced because it was stuck."""
+    name = _NAMES[language]
+    return f"After the last cell the {name} kernel did not answer any more and was replaced. {_gone(name)}"
+
+
+def restarted_between(language: Language) -> str:
+    """Return what to say before the first cell of a kernel that was restarted on request."""
+    name = _NAMES[language]
+    return f"The {name} kernel was restarted on request. {_gone(name)}"
+
+
+def not_started(language: Language, why: str) -> str:
+    """Return what to say of a cell for which no kernel could be started."""
+    return f"The code was not executed: no {_NAMES[language]} kernel could be started. {why}"
+
+
+def still_starting(language: Language) -> str:
+    """Return what to say of a cell whose deadline came before its kernel was up."""
+    return f"The code was not executed: the {_NAMES[language]} kernel was still starting when the cell had to end."
+
+
+def host_fault(error: BaseException) -> str:
+    """Return what to say when the kernel host itself failed at a cell."""
+    return f"The kernel host failed at this cell ({type(error).__name__}: {error}). A new kernel is started."
+
+
+def _lost(name: str) -> str:
+    return f"All {name} variables are gone; a new kernel starts before the next cell. {_KEPT}"
+
+
+def _gone(name: str) -> str:
+    return f"All {name} variables are gone. {_KEPT}"
+
+
+_KEPT: Final = "Files and the browser with its pages are kept; windows of programs that cells had started are closed."
+
+
+def _others(left: Left) -> list[str]:
+    sentences = []
+    if left.ended:
+        sentences.append(f"Processes that were ended: {_named(left.ended)}.")
+    if left.running:
+        sentences.append(f"Still running from before: {_named(left.running)}.")
+    if left.keys:
+        sentences.append(f"Held keys and buttons were let go ({left.keys}).")
+    return sentences
+
+
+def _named(commands: Sequence[str]) -> str:
+    counted = [
+        f"`{name}`" + (f" ({commands.count(name)} times)" if commands.count(name) > 1 else "")
+        for name in dict.fromkeys(commands)
+    ]
+    more = len(counted) - _MOST_NAMED
+    return ", ".join(counted[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
