@@ -252,6 +252,7 @@ class Session:
         language: Language,
         deadline_s: float,
         on_event: OnEvent | None,
+        *,
         call: ModelCall | None,
     ) -> Cell:
         try:
