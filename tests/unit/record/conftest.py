@@ -119,6 +119,16 @@ def closed_run(tmp_path: Path, info: RunInfo, fill: Callable[[Journal], None]) -
 
 
 @pytest.fixture
+def small_run(tmp_path: Path, info: RunInfo, cell: Cell) -> Path:
+    """A closed run of one cell with one picture: small enough to try something at each of its bytes."""
+    journal = Journal.create(tmp_path / "runs" / RUN_ID, info)
+    journal.append(CellOpened.of(cell))
+    journal.cell_closed(cell)
+    journal.close("done")
+    return journal.folder
+
+
+@pytest.fixture
 def with_journal(tmp_path: Path) -> Callable[[Path, bytes], Path]:
     """Return a function that copies a run and gives the copy another journal."""
 
