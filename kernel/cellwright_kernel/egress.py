@@ -1,0 +1,215 @@
+"""The inside's end of the only way out: loopback ports that lead to the egress proxy's Unix socket.
+
+Flows in: the settings, and connections of whatever runs inside. Flows out: the same bytes on the proxy's socket.
+Decided here: that 127.0.0.1:3128 is the proxy itself; that every allowed loopback service outside appears on the same
+loopback port inside, so that everything reaches it without knowing of a proxy; and which environment variables send
+programs to the proxy. Nothing is enforced here: whatever runs inside may talk to the socket itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final, Self
+
+from cellwright_kernel.wire import Forward, HostSettings
+
+PROXY_HOST: Final = "127.0.0.1"
+PROXY_PORT: Final = 3128
+PROXY_URL: Final = f"http://{PROXY_HOST}:{PROXY_PORT}"
+
+_CHUNK: Final = 64 * 1024
+_HEAD_BYTES: Final = 16 * 1024
+_ANSWER_S: Final = 45.0
+"""Longer than the proxy itself takes for names and connecting."""
+_FIRST_WORDS_S: Final = 5.0
+_HTTP_METHODS: Final = tuple(f"{m} ".encode() for m in "GET HEAD POST PUT PATCH DELETE OPTIONS".split())
+
+
+def proxy_environment(settings: HostSettings) -> dict[str, str]:
+    """Return the variables that send programs to the proxy; none where there is no way out."""
+    if settings.egress_socket is None:
+        return {}
+    both = {f"{scheme}_proxy": PROXY_URL for scheme in ("http", "https", "all")}
+    both["no_proxy"] = "localhost,127.0.0.1,::1"
+    # curl reads http_proxy in lower case only, others in upper case only; Node's fetch wants to be told to look
+    return both | {name.upper(): value for name, value in both.items()} | {"NODE_USE_ENV_PROXY": "1"}
+
+
+class Forwarder:
+    """Every listener of the way out. Use it with `async with`; without an egress socket it does nothing."""
+
+    def __init__(self, settings: HostSettings) -> None:
+        self._socket = settings.egress_socket
+        self._forwards = settings.forwards
+        self._running: asyncio.Task[None] | None = None
+        self.problems: tuple[str, ...] = ()
+        """Ports that could not be listened on, each a sentence; known once it is entered."""
+
+    async def __aenter__(self) -> Self:
+        if self._socket is None:
+            return self
+        listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running = asyncio.ensure_future(self._serve(self._socket, listening))  # its end is awaited in __aexit__
+        try:
+            await asyncio.wait({listening, self._running}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self.__aexit__()
+            raise
+        if self._running.done():
+            await self._running
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+            self._running = None
+
+    async def _serve(self, socket: str, listening: asyncio.Future[None]) -> None:
+        async with contextlib.AsyncExitStack() as servers, asyncio.TaskGroup() as group:
+            problems: list[str] = []
+            for entrance in _entrances(self._forwards):
+
+                def take(
+                    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, entrance: _Entrance = entrance
+                ) -> None:
+                    group.create_task(_connection(_Stream(reader, writer), socket, entrance.target))
+
+                try:
+                    server = await asyncio.start_server(take, entrance.address, entrance.port)
+                except OSError as error:
+                    if entrance.needed:
+                        problems.append(_not_listening(entrance, error))
+                    continue
+                servers.push_async_exit(server)
+            self.problems = tuple(problems)
+            listening.set_result(None)
+            await asyncio.get_running_loop().create_future()
+
+
+@dataclass(frozen=True)
+class _Entrance:
+    """One port to listen on."""
+
+    address: str
+    port: int
+    target: Forward | None
+    """Where it leads; None: to the proxy itself."""
+    needed: bool
+    """False for an address of the other family, which there may be none of."""
+
+
+class _Stream:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
+
+    async def closed(self) -> None:
+        try:
+            async with asyncio.timeout(_FIRST_WORDS_S):
+                await self.writer.wait_closed()
+        except OSError:  # it broke, or took too long
+            self.abort()
+
+
+def _entrances(forwards: tuple[Forward, ...]) -> Iterator[_Entrance]:
+    """Say where to listen: each service at its own address first, then at the other family's where that is free."""
+    yield _Entrance(PROXY_HOST, PROXY_PORT, None, needed=True)
+    taken = set()
+    for needed in (True, False):
+        for forward in forwards:
+            own = _own_address(forward.host)
+            address = own if needed else ("127.0.0.1" if ":" in own else "::1")
+            if (address, forward.port) not in taken:
+                taken.add((address, forward.port))
+                yield _Entrance(address, forward.port, forward, needed)
+
+
+def _own_address(host: str) -> str:
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return "127.0.0.1"  # localhost
+
+
+async def _connection(client: _Stream, socket: str, target: Forward | None) -> None:
+    proxy: _Stream | None = None
+    try:
+        proxy = _Stream(*await asyncio.open_unix_connection(socket, limit=_HEAD_BYTES))
+        refusal = None if target is None else await _ask_for(proxy, target)
+    except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        refusal = f"The egress proxy outside does not answer: {error}. The sandbox has no network any more."
+    try:
+        if proxy is None or refusal is not None:
+            await _tell(client, refusal or "", target)
+        else:
+            await _relay(client, proxy)
+    except* OSError:
+        client.abort()
+    finally:
+        streams = [stream for stream in (client, proxy) if stream is not None]
+        for stream in streams:
+            stream.writer.close()
+        await asyncio.gather(*(stream.closed() for stream in streams))
+
+
+async def _ask_for(proxy: _Stream, target: Forward) -> str | None:
+    """Have the proxy connect to the service; return the sentence with which it refused, or None."""
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    where = f"{host}:{target.port}"
+    proxy.writer.write(f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode())
+    await proxy.writer.drain()
+    async with asyncio.timeout(_ANSWER_S):
+        head = await proxy.reader.readuntil(b"\r\n\r\n")
+    status, _, reason = head.partition(b"\r\n")[0].decode("ascii", "replace").partition(" ")[2].partition(" ")
+    return None if status == "200" else reason or f"The egress proxy answered {status}."
+
+
+async def _tell(client: _Stream, sentence: str, target: Forward | None) -> None:
+    """Tell a client that speaks HTTP why; break off from any other, which is what no service there looks like."""
+    if target is not None:
+        async with asyncio.timeout(_FIRST_WORDS_S):
+            words = await client.reader.read(_CHUNK)
+        if not words.startswith(_HTTP_METHODS):
+            client.abort()
+            return
+    body = f"{sentence}\n".encode()
+    head = (
+        "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    client.writer.write(head.encode() + body)
+    client.writer.write_eof()
+    async with asyncio.timeout(_FIRST_WORDS_S):
+        while await client.reader.read(_CHUNK):  # closing on unread bytes would take the answer back
+            pass
+
+
+async def _relay(one: _Stream, other: _Stream) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_carry(one, other))
+        group.create_task(_carry(other, one))
+
+
+async def _carry(source: _Stream, sink: _Stream) -> None:
+    takes = True
+    while data := await source.reader.read(_CHUNK):
+        if takes:
+            try:
+                sink.writer.write(data)
+                await sink.writer.drain()
+            except OSError:
+                takes = False  # but what it said before is on its way, and closing on unread bytes would lose that
+    with contextlib.suppress(OSError):
+        sink.writer.write_eof()
+
+
+def _not_listening(entrance: _Entrance, error: OSError) -> str:
+    return f"Nothing can listen on {entrance.address}:{entrance.port} inside: {error.strerror}. That way out is closed."

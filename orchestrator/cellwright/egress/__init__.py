@@ -1,0 +1,11 @@
+"""The only way out of a sandbox: a forward proxy outside, with an allow-list.
+
+Flows in: the `--allow` entries, and whatever the inside sends to the proxy's Unix socket. Flows out: bytes to and from
+the places that the entries name, and one `EgressRequest` for each request, let through or refused.
+"""
+
+from cellwright.egress.exchange import EgressRequest, Timeouts
+from cellwright.egress.proxy import EgressProxy
+from cellwright.egress.rules import AllowList, forwards
+
+__all__ = ["AllowList", "EgressProxy", "EgressRequest", "Timeouts", "forwards"]

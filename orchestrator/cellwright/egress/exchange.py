@@ -1,0 +1,359 @@
+"""One connection from inside: what it asks for, whether it may, and the bytes both ways.
+
+Flows in: a connection, which may send anything or nothing. Flows out: an answer, or the other side's bytes, and one
+`EgressRequest`. Decided here: that a connection carries one request; that `Host` is what was asked for, so that the
+entry which let it through is the one that counts; that the address which was checked is the one connected to; and the
+sentence for a refusal, which stands in the status line too, because that is all a CONNECT client shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import h11
+
+from cellwright.egress.relay import Side, relay
+from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, authority, is_public
+
+Resolve = Callable[[str, int], Awaitable[list[Address]]]
+"""Turns a host name into addresses; raises OSError when there are none."""
+
+_Headed = h11.Request | h11.Response | h11.InformationalResponse
+
+_REASON_BYTES: Final = 400
+_METHOD_CHARS: Final = 40
+_PLAIN_URL: Final = re.compile(r"(?i:http)://(?P<authority>[^/?#]*)(?P<path>[^#]*)(#.*)?")
+_HOP_BY_HOP: Final = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer upgrade host".split()
+)
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+
+
+@dataclass(frozen=True)
+class EgressRequest:
+    """Something inside asked for a way out, and what came of it. All of it was observed outside."""
+
+    method: str
+    """`CONNECT`, or the HTTP method of a plain request."""
+    host: str
+    """As the inside asked for it, in its plain form."""
+    port: int
+    allowed: bool
+    """The verdict."""
+    reason: str | None
+    """The entry that let it through, or the sentence with which it was refused or failed."""
+    address: str | None
+    """The address that was connected to; None when none was."""
+    sent_bytes: int
+    """From inside to outside."""
+    received_bytes: int
+    started_at: str
+    """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
+    duration_ms: int
+    """Until the connection was over."""
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long a connection may take; seconds."""
+
+    head_s: float = 10.0
+    """Until the whole head of the request has come."""
+    connect_s: float = 10.0
+    """For names, and for connecting."""
+    idle_s: float = 900.0
+    """Without a byte in either direction. Long, because a WebSocket may have nothing to say."""
+    total_s: float = 6 * 3600.0
+
+
+@dataclass(frozen=True)
+class _Target:
+    method: str
+    host: str
+    port: int
+    path: bytes
+    """Path and query for a plain request; empty for CONNECT."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The permission to go somewhere."""
+
+    entry: str
+    addresses: tuple[Address, ...]
+
+
+class _Stopped(Exception):
+    """The request goes no further; `str()` of it is the sentence for whoever asked."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Exchange:
+    """One connection, from its first byte to its last."""
+
+    def __init__(self, inside: Side, allow: AllowList, resolve: Resolve, timeouts: Timeouts) -> None:
+        self._inside = inside
+        self._outside: Side | None = None
+        self._allow = allow
+        self._resolve = resolve
+        self._timeouts = timeouts
+        self._target: _Target | None = None
+        self._way: _Way | None = None
+        self._reason: str | None = None
+        self._address: str | None = None
+        self._started = datetime.now(UTC)
+
+    async def run(self) -> None:
+        """Serve the connection to its end.
+
+        Raises:
+            OSError, TimeoutError, h11.ProtocolError: It ended other than well; nothing is left to be done for it.
+        """
+        try:
+            async with asyncio.timeout(self._timeouts.total_s):
+                await self._run()
+        except _Stopped as stop:
+            self._reason = str(stop)
+            await self._say(stop)
+        except BaseException:
+            if self._outside is not None:
+                self._outside.abort()
+            raise
+        finally:
+            if self._outside is not None:
+                await self._outside.close()
+
+    def outcome(self) -> EgressRequest | None:
+        """Return what came of it; None when it never said where it wanted to go."""
+        if self._target is None:
+            return None
+        return EgressRequest(
+            method=self._target.method,
+            host=self._target.host,
+            port=self._target.port,
+            allowed=self._way is not None,
+            reason=self._reason or (self._way.entry if self._way else None),
+            address=self._address,
+            sent_bytes=self._outside.sent if self._outside else 0,
+            received_bytes=self._outside.received if self._outside else 0,
+            started_at=self._started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            duration_ms=round((datetime.now(UTC) - self._started).total_seconds() * 1000),
+        )
+
+    async def _run(self) -> None:
+        request = await self._head()
+        if request is None:
+            return
+        self._target = target = _target(request)
+        self._way = way = await self._way_to(target)
+        self._outside = outside = await self._connect(target, way)
+        if target.method == "CONNECT":
+            await self._inside.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
+            await relay(self._inside, outside, idle_s=self._timeouts.idle_s)
+            return
+        if await self._pass_on(request, target, outside):
+            await relay(self._inside, outside, idle_s=self._timeouts.idle_s)
+
+    async def _head(self) -> h11.Request | None:
+        try:
+            async with asyncio.timeout(self._timeouts.head_s):
+                event = await self._inside.next_event()
+        except h11.RemoteProtocolError as error:
+            raise _Stopped(
+                error.error_status_hint, f"This is an HTTP proxy, and that was no request: {error}."
+            ) from error
+        except TimeoutError as error:
+            raise _Stopped(408, f"No whole request came within {self._timeouts.head_s:g} s.") from error
+        return event if isinstance(event, h11.Request) else None
+
+    async def _way_to(self, target: _Target) -> _Way:
+        where = _where(target.host, target.port)
+        rule = self._allow.rule_for(target.host, target.port)
+        if rule is None:
+            raise _Stopped(403, f"{where} is not on the allow-list of this sandbox, which allows {self._allow}.")
+        if rule.address is not None:
+            return _Way(rule.entry, (rule.address,))
+        addresses = LOCALHOST_ADDRESSES if rule.host == LOCALHOST else await self._addresses(target)
+        checked = tuple(a for a in addresses if rule.is_loopback or self._allow.allows_address(a, target.port))
+        if not checked:
+            private = next(a for a in addresses if not is_public(a))
+            raise _Stopped(
+                403,
+                f"{where} leads to {private}, which is not a public address; the allow-list's entry {rule.entry} does "
+                f"not open it. Only an entry that names this address does.",
+            )
+        return _Way(rule.entry, checked)
+
+    async def _addresses(self, target: _Target) -> list[Address]:
+        try:
+            async with asyncio.timeout(self._timeouts.connect_s):
+                addresses = await self._resolve(target.host, target.port)
+        except (OSError, UnicodeError) as error:  # TimeoutError is an OSError
+            raise _Stopped(502, f"The name {target.host} could not be resolved: {_why(error)}.") from error
+        if not addresses:
+            raise _Stopped(502, f"The name {target.host} has no address.")
+        return addresses
+
+    async def _connect(self, target: _Target, way: _Way) -> Side:
+        last: OSError | None = None
+        for address in way.addresses:
+            try:
+                async with asyncio.timeout(self._timeouts.connect_s):
+                    streams = await asyncio.open_connection(str(address), target.port)
+            except OSError as error:
+                last = error
+                continue
+            self._address = str(address)
+            return Side(*streams, h11.CLIENT)
+        raise _Stopped(502, f"{_where(target.host, target.port)} did not answer: {_why(last)}.") from last
+
+    async def _pass_on(self, request: h11.Request, target: _Target, outside: Side) -> bool:
+        """Carry one plain request and its response; return True when both sides agreed to speak something else."""
+        upgrade = _is_upgrade(request)
+        headers = [(b"Host", _host_header(target)), *_end_to_end(request, upgrade=upgrade)]
+        if not upgrade:
+            headers.append((b"Connection", b"close"))
+        await outside.send(h11.Request(method=request.method, target=target.path, headers=headers))
+        async with asyncio.timeout(self._timeouts.idle_s) as clock:
+            body = asyncio.ensure_future(self._carry_body(outside, clock))
+            try:
+                return await self._carry_response(outside, clock)
+            finally:
+                body.cancel()
+                await asyncio.gather(body, return_exceptions=True)
+
+    async def _carry_body(self, outside: Side, clock: asyncio.Timeout) -> None:
+        """Carry the request's body. Where the other side stops reading it, its response still counts."""
+        try:
+            while isinstance(event := await self._inside.next_event(), h11.Data):
+                self._touch(clock)
+                await outside.send(h11.Data(data=event.data))
+            if isinstance(event, h11.EndOfMessage):
+                await outside.send(h11.EndOfMessage())
+        except h11.RemoteProtocolError:
+            outside.abort()  # the rest of the body will not come, so neither will a response
+        except OSError:
+            return
+
+    async def _carry_response(self, outside: Side, clock: asyncio.Timeout) -> bool:
+        while True:
+            event = await self._response_event(outside)
+            self._touch(clock)
+            match event:
+                case h11.InformationalResponse(status_code=101):
+                    headers = _end_to_end(event, upgrade=True)
+                    await self._inside.send(h11.InformationalResponse(status_code=101, headers=headers))
+                    return True
+                case h11.InformationalResponse():
+                    headers = _end_to_end(event)
+                    await self._inside.send(h11.InformationalResponse(status_code=event.status_code, headers=headers))
+                case h11.Response():
+                    headers = [*_end_to_end(event), (b"Connection", b"close")]
+                    await self._inside.send(
+                        h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
+                    )
+                case h11.Data():
+                    await self._inside.send(h11.Data(data=event.data))
+                case h11.EndOfMessage():
+                    await self._inside.send(h11.EndOfMessage())
+                    return False
+                case _:
+                    raise _Stopped(502, "The connection ended before there was a response.")
+
+    async def _response_event(self, outside: Side) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
+        try:
+            return await outside.next_event()
+        except (h11.RemoteProtocolError, ConnectionError) as error:
+            raise _Stopped(502, f"The response was cut off or is no HTTP: {error}.") from error
+
+    def _touch(self, clock: asyncio.Timeout) -> None:
+        clock.reschedule(asyncio.get_running_loop().time() + self._timeouts.idle_s)
+
+    async def _say(self, stop: _Stopped) -> None:
+        """Answer with the sentence, if there is still an answer to give."""
+        if self._inside.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            return
+        text = f"{stop}\n".encode()
+        headers = [
+            (b"Content-Type", b"text/plain; charset=utf-8"),
+            (b"Content-Length", str(len(text)).encode()),
+            (b"Connection", b"close"),
+        ]
+        reason = str(stop).encode("ascii", "replace")[:_REASON_BYTES]
+        await self._inside.send(h11.Response(status_code=stop.status, headers=headers, reason=reason))
+        if self._target is None or self._target.method != "HEAD":
+            await self._inside.send(h11.Data(data=text))
+        await self._inside.send(h11.EndOfMessage())
+
+
+def _target(request: h11.Request) -> _Target:
+    method, text = request.method.decode("ascii"), request.target.decode("ascii")
+    if method == "CONNECT":
+        found = authority(text)
+        if found is None or found[1] is None:
+            raise _Stopped(400, "CONNECT needs HOST:PORT.")
+        return _Target(method, found[0], found[1], b"")
+    match = _PLAIN_URL.fullmatch(text)
+    if match is None:
+        raise _Stopped(400, "This is an HTTP proxy: it takes absolute http:// URLs, and CONNECT for everything else.")
+    found = authority(match["authority"])
+    if found is None:
+        raise _Stopped(400, "The URL has no host that could be looked up.")
+    path = match["path"] if match["path"].startswith("/") else "/" + match["path"]
+    return _Target(method[:_METHOD_CHARS], found[0], found[1] or 80, path.encode("ascii"))
+
+
+def _end_to_end(event: _Headed, *, upgrade: bool = False) -> list[tuple[bytes, bytes]]:
+    """Return the headers that are meant for the other end, and with `upgrade` those that ask for another protocol."""
+    named = {token for name, value in event.headers if name == b"connection" for token in _tokens(value)}
+    chunked = any(name == b"transfer-encoding" for name, _ in event.headers)
+    kept: list[tuple[bytes, bytes]] = []
+    for name, value in event.headers.raw_items():
+        lower = name.lower()
+        if lower in _HOP_BY_HOP or (lower in named and lower not in _FRAMING):
+            continue
+        if lower == b"content-length" and chunked:
+            continue  # both at once is how requests are smuggled
+        kept.append((name, value))
+    if upgrade:
+        kept += [(b"Connection", b"Upgrade"), *((b"Upgrade", v) for name, v in event.headers if name == b"upgrade")]
+    return kept
+
+
+def _is_upgrade(request: h11.Request) -> bool:
+    names = {name for name, _ in request.headers}
+    return b"upgrade" in names and any(
+        b"upgrade" in _tokens(value) for name, value in request.headers if name == b"connection"
+    )
+
+
+def _tokens(value: bytes) -> set[bytes]:
+    return {token.strip().lower() for token in value.split(b",")}
+
+
+def _host_header(target: _Target) -> bytes:
+    return (_where(target.host, target.port) if target.port != 80 else _bracketed(target.host)).encode("ascii")
+
+
+def _where(host: str, port: int) -> str:
+    return f"{_bracketed(host)}:{port}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _why(error: OSError | UnicodeError | None) -> str:
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused; usually nothing listens there"
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,112 @@
+"""Two streams, and the bytes between them.
+
+Flows in: streams as asyncio gives them. Flows out: HTTP events of one side, and how many bytes went each way.
+Decided here: how much is held in memory for one side, which is one chunk and one head.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import h11
+
+HEAD_BYTES: Final = 32 * 1024
+"""Largest head of a request or response; Chromium's own limit for a URL in a head is below it in practice."""
+_CHUNK: Final = 64 * 1024
+_FLUSH_S: Final = 5.0
+
+
+class Side:
+    """One of the two streams of an exchange, and its HTTP state. A side belongs to one exchange."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: type[h11.CLIENT | h11.SERVER]
+    ) -> None:
+        self.conn = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
+        self._reader = reader
+        self._writer = writer
+        self.sent = 0
+        """Bytes given to the stream."""
+        self.received = 0
+        """Bytes that came from it."""
+
+    async def next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
+        """Return the next HTTP event that came.
+
+        Raises:
+            h11.RemoteProtocolError: What came is no HTTP, or its head is too large.
+            OSError: The stream broke.
+        """
+        while True:
+            event = self.conn.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            self.conn.receive_data(await self.read())
+
+    async def send(self, event: h11.Event) -> None:
+        """Send an HTTP event."""
+        await self.write(self.conn.send(event) or b"")
+
+    async def read(self) -> bytes:
+        """Return some bytes; none at the stream's end."""
+        data = await self._reader.read(_CHUNK)
+        self.received += len(data)
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes, and wait while the stream is full."""
+        self._writer.write(data)
+        self.sent += len(data)
+        await self._writer.drain()
+
+    async def end(self) -> None:
+        """Say that nothing more will be sent."""
+        with contextlib.suppress(OSError):
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        """Close the stream once what was written has gone out, or could not for a while; safe to call twice."""
+        self._writer.close()
+        try:
+            async with asyncio.timeout(_FLUSH_S):
+                await self._writer.wait_closed()
+        except BaseException as error:
+            self.abort()
+            if not isinstance(error, OSError):  # it broke or took too long: then it is closed all the same
+                raise
+
+    def abort(self) -> None:
+        """Close the stream at once and drop what was not sent yet."""
+        self._writer.transport.abort()
+
+
+async def relay(one: Side, other: Side, *, idle_s: float) -> None:
+    """Carry bytes both ways until both sides have ended, or none came for `idle_s` seconds.
+
+    Raises:
+        TimeoutError: Nothing came for too long.
+        ExceptionGroup: A stream broke while it was read.
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(idle_s) as clock, asyncio.TaskGroup() as group:
+
+        def touch() -> None:
+            clock.reschedule(loop.time() + idle_s)
+
+        group.create_task(_carry(one, other, touch))
+        group.create_task(_carry(other, one, touch))
+
+
+async def _carry(source: Side, sink: Side, touch: Callable[[], None]) -> None:
+    data = source.conn.trailing_data[0]
+    while data or (data := await source.read()):
+        touch()
+        try:
+            await sink.write(data)
+        except OSError:
+            return  # it takes nothing more, but what it said before may still be on its way to the other one
+        data = b""
+    await sink.end()

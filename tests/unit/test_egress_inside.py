@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cellwright_kernel import egress
+from cellwright_kernel.egress import Forwarder, proxy_environment
+from cellwright_kernel.wire import Forward, HostSettings
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def proxy_port(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A port of the test's own in place of 3128, which may be taken outside of a sandbox."""
+    port = free_port()
+    monkeypatch.setattr(egress, "PROXY_PORT", port)
+    return port
+
+
+def settings(path: Path | None, *forwards: Forward) -> HostSettings:
+    return HostSettings(door="fd:3", egress_socket=None if path is None else str(path), forwards=forwards)
+
+
+@asynccontextmanager
+async def outside(path: Path, answer: bytes) -> AsyncIterator[list[bytes]]:
+    """Stands for the egress proxy: gives `answer` to each head, then echoes in capitals. What it heard."""
+    heard: list[bytes] = []
+    serving: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer)
+        while answer.startswith(b"HTTP/1.1 200") and (data := await reader.read(65536)):
+            writer.write(data.upper())
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(lambda r, w: serving.add(asyncio.ensure_future(serve(r, w))), path)
+    try:
+        yield heard
+    finally:
+        server.close()
+        await asyncio.gather(*serving)
+
+
+async def talk(address: str, port: int, words: bytes) -> bytes:
+    async with asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection(address, port)
+        writer.write(words)
+        writer.write_eof()
+        try:
+            return await reader.read(-1)
+        finally:
+            writer.close()
+
+
+async def test_the_proxy_port_carries_bytes_as_they_are(tmp_path: Path, proxy_port: int) -> None:
+    async with outside(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n") as heard, Forwarder(settings(tmp_path / "s")) as up:
+        assert up.problems == ()
+        words = b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"
+        assert await talk("127.0.0.1", proxy_port, words + b"hello") == b"HTTP/1.1 200 OK\r\n\r\nHELLO"
+        assert heard == [words]
+
+
+@pytest.mark.usefixtures("proxy_port")
+async def test_a_service_outside_is_at_its_own_port_inside(tmp_path: Path) -> None:
+    port = free_port()
+    forward = Forward(host="localhost", port=port)
+    answer = b"HTTP/1.1 200 Connection established\r\n\r\nbanner "
+    async with outside(tmp_path / "s", answer) as heard, Forwarder(settings(tmp_path / "s", forward)):
+        assert await talk("127.0.0.1", port, b"hello") == b"banner HELLO"
+        assert await talk("::1", port, b"hello") == b"banner HELLO"
+    connect = f"CONNECT localhost:{port} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode()
+    assert heard == [connect, connect]
+
+
+@pytest.mark.usefixtures("proxy_port")
+async def test_two_services_of_one_port_keep_their_own_address(tmp_path: Path) -> None:
+    port = free_port()
+    both = (Forward(host="127.0.0.1", port=port), Forward(host="::1", port=port))
+    async with outside(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n") as heard, Forwarder(settings(tmp_path / "s", *both)):
+        await talk("::1", port, b"")
+        await talk("127.0.0.1", port, b"")
+    assert [head.split()[1] for head in heard] == [f"[::1]:{port}".encode(), f"127.0.0.1:{port}".encode()]
+
+
+@pytest.mark.usefixtures("proxy_port")
+async def test_a_refusal_is_told_to_who_speaks_http_and_breaks_off_others(tmp_path: Path) -> None:
+    port = free_port()
+    forward = Forward(host="127.0.0.1", port=port)
+    refusal = b"HTTP/1.1 502 Nothing listens there.\r\n\r\n"
+    async with outside(tmp_path / "s", refusal), Forwarder(settings(tmp_path / "s", forward)):
+        answer = await talk("127.0.0.1", port, b"POST / HTTP/1.1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+        assert answer.endswith(b"\r\n\r\nNothing listens there.\n")
+        assert await talk("127.0.0.1", port, b"\0\0\0\x08") == b""
+
+
+async def test_without_the_proxy_there_is_a_sentence(tmp_path: Path, proxy_port: int) -> None:
+    async with Forwarder(settings(tmp_path / "gone")):
+        answer = await talk("127.0.0.1", proxy_port, b"GET http://example.org/ HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+    assert b"The egress proxy outside does not answer" in answer
+
+
+@pytest.mark.usefixtures("proxy_port")
+async def test_a_port_that_is_taken_is_a_problem_and_no_failure(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with Forwarder(settings(tmp_path / "s", Forward(host="127.0.0.1", port=port))) as forwarder:
+            (problem,) = forwarder.problems
+    assert problem.startswith(f"Nothing can listen on 127.0.0.1:{port} inside: ")
+
+
+async def test_closing_ends_connections_and_frees_the_ports(tmp_path: Path, proxy_port: int) -> None:
+    async with outside(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n"), asyncio.timeout(5):
+        async with Forwarder(settings(tmp_path / "s")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", proxy_port)
+            writer.write(b"CONNECT x:1 HTTP/1.1\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+        assert await reader.read(-1) == b""
+        writer.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", proxy_port)
+
+
+async def test_without_a_way_out_nothing_listens(proxy_port: int) -> None:
+    async with Forwarder(settings(None)):
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", proxy_port)
+    assert proxy_environment(settings(None)) == {}
+
+
+def test_programs_are_sent_to_the_proxy_by_both_spellings(tmp_path: Path) -> None:
+    assert proxy_environment(settings(tmp_path / "s")) == {
+        "http_proxy": "http://127.0.0.1:3128",
+        "https_proxy": "http://127.0.0.1:3128",
+        "all_proxy": "http://127.0.0.1:3128",
+        "no_proxy": "localhost,127.0.0.1,::1",
+        "HTTP_PROXY": "http://127.0.0.1:3128",
+        "HTTPS_PROXY": "http://127.0.0.1:3128",
+        "ALL_PROXY": "http://127.0.0.1:3128",
+        "NO_PROXY": "localhost,127.0.0.1,::1",
+        "NODE_USE_ENV_PROXY": "1",
+    }
