@@ -99,7 +99,9 @@ async def _a_deadline_ends_a_cell(sandbox: Sandbox) -> None:
 
 async def _an_interrupt_keeps_variables(sandbox: Sandbox) -> None:
     async with asyncio.timeout(_ENDED_S):
-        running = asyncio.ensure_future(_execute(sandbox, "log('started')\nwhile True: pass", interrupt=True))
+        running = asyncio.ensure_future(
+            _execute(sandbox, "log('started')\nwhile True: pass", deadline_s=3, interrupt=True)
+        )
         _, closed = await running
     expect(closed.status == "interrupted", f"the status is interrupted, not {closed.status}")
     expect(await _texts(sandbox, "log('still here')") == ["still here"], "the kernel goes on")
@@ -195,7 +197,8 @@ async def _two_share_nothing(one: Sandbox, two: Sandbox) -> None:
 
 async def _closing_ends_every_process(sandbox: Sandbox) -> None:
     pid = sandbox.info.pid
-    await _texts(sandbox, "import subprocess\nleft = subprocess.Popen(['sleep', '600'], start_new_session=True)")
+    if pid:  # a double has no process of its own
+        await _texts(sandbox, "import subprocess\nleft = subprocess.Popen(['sleep', '600'], start_new_session=True)")
     await sandbox.close()
     await sandbox.close()  # twice is once
     async with asyncio.timeout(_ENDED_S):

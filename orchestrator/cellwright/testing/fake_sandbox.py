@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import signal
 import struct
+import threading
 import traceback
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,7 +27,18 @@ from starlette.routing import Route
 
 from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
-from cellwright_kernel.wire import CellStatus, ClosedEvent, Event, Execute, FileInfo, OutputEvent, Ready, Source, Text
+from cellwright_kernel.wire import (
+    CellStatus,
+    ClosedEvent,
+    Event,
+    Execute,
+    FileInfo,
+    OutputEvent,
+    Ready,
+    Rung,
+    Source,
+    Text,
+)
 
 _ETAG = '"plain"'
 
@@ -99,13 +112,14 @@ class FakeSandbox:
         if self._end.done():
             return JSONResponse({"error": "gone"}, status_code=500)
         asked = Execute.model_validate_json(await request.body())
-        lines = (event.model_dump_json() + "\n" for event in self._execute(asked.code))
+        lines = (event.model_dump_json() + "\n" for event in self._execute(asked))
         return Response("".join(lines), media_type="application/x-ndjson")
 
-    def _execute(self, code: str) -> Iterable[Event]:
+    def _execute(self, asked: Execute) -> Iterable[Event]:
         """Execute code here and now; outputs in order, as the real kernel host gives them."""
         written: list[Text] = []
         status: CellStatus = "ok"
+        rung: Rung | None = None
         namespace = self._namespace
         namespace["log"] = lambda value: written.append(Text(text=str(value), source="log"))
         with (
@@ -113,14 +127,17 @@ class FakeSandbox:
             contextlib.redirect_stderr(_Stream(written, "stderr")),
         ):
             try:
-                exec(compile(code, "<cell>", "exec"), namespace)  # noqa: S102 - what a double of a kernel does
+                with _deadline(asked.deadline_s):
+                    exec(compile(asked.code, "<cell>", "exec"), namespace)  # noqa: S102 - what a double of a kernel does
+            except _DeadlinePassed:
+                status, rung = "timeout", "interrupt"
             except Exception as error:
                 status = "error"
                 written.append(Text(text="".join(traceback.format_exception_only(error)).strip(), source="error"))
         if not written:
             written.append(Text(text="The cell ran and printed nothing.", source="notice"))
         yield from (OutputEvent(output=text) for text in written)
-        yield ClosedEvent(status=status)
+        yield ClosedEvent(status=status, rung=rung)
 
     async def _nothing(self, _: Request) -> Response:
         return Response(status_code=204)
@@ -156,6 +173,29 @@ class FakeSandbox:
             del self.files[path]
             return Response(status_code=204)
         return Response(self.files[path])
+
+
+class _DeadlinePassed(BaseException):
+    """No cell catches it by catching Exception."""
+
+
+@contextlib.contextmanager
+def _deadline(seconds: float) -> Iterator[None]:
+    """Interrupt code that runs longer by a timer signal, which only the main thread gets; elsewhere it runs on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def passed(*_: object) -> None:
+        raise _DeadlinePassed
+
+    before = signal.signal(signal.SIGALRM, passed)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class _Stream(io.TextIOBase):
