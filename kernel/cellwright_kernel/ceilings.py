@@ -56,6 +56,11 @@ class LongText:
             text = text[len(room) :]
         self._tail = (self._tail + text)[-ITEM_CHARS:]
 
+    def skip(self, chars: int) -> None:
+        """Count characters that were written and are not here; what follows is the end of the text."""
+        self.chars += chars
+        self._tail_began = True
+
     def release(self) -> None:
         """Give back what it holds of the allowance: it is not shown and not kept."""
         self._allowance.left_bytes += len(self._kept)

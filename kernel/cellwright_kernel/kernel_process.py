@@ -23,6 +23,7 @@ from jupyter_client.connect import write_connection_file
 
 from cellwright_kernel import processes
 from cellwright_kernel.child import Child
+from cellwright_kernel.python.last_words import LastWords, read_last_words
 from cellwright_kernel.wire import Language
 
 COMMANDS: Final[Mapping[Language, Sequence[str]]] = {
@@ -37,6 +38,7 @@ _ASK_EVERY_S: Final = 0.25
 _DRAIN_S: Final = 0.05
 """Silence after which a dead kernel's sockets count as empty; what it had sent is here already."""
 
+_CONNECTION: Final = "connection.json"
 _MALFORMED: Final = (ValueError, TypeError, KeyError)
 """What reading raises at a wrong signature or no message at all: code in a kernel can write to its sockets."""
 
@@ -60,6 +62,7 @@ class KernelProcess:
         self._folder = folder / f"{language}-{generation}"
         self._client = AsyncKernelClient()
         self._child: Child | None = None
+        self._last_run = 0  # number of the last run of text that came; see last_words.py
         self._read_empty = asyncio.Event()
         self._read_empty.set()
 
@@ -90,7 +93,7 @@ class KernelProcess:
         """
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
-        connection = self._folder / "connection.json"
+        connection = self._folder / _CONNECTION
         write_connection_file(
             str(connection), ip=str(self._folder / "s"), key=os.urandom(16).hex().encode(), transport="ipc"
         )
@@ -130,7 +133,7 @@ class KernelProcess:
 
         Args:
             on_reply: Gets replies.
-            on_message: Gets what it publishes: states and outputs.
+            on_message: Gets what it publishes: states and outputs; in the end also text that it wrote and did not send.
         """
         self._read_empty.clear()
         try:
@@ -140,16 +143,23 @@ class KernelProcess:
 
     async def _read(self, on_reply: Callable[[Message], None], on_message: Callable[[Message], None]) -> None:
         assert self._child is not None  # noqa: S101 - for the type checker; it was started
+
+        def on_published(message: Message) -> None:
+            self._last_run = max(self._last_run, _run_of(message))
+            on_message(message)
+
         async with asyncio.TaskGroup() as group:
             readers = [
                 group.create_task(_hand_on(self._client.get_shell_msg, on_reply)),
-                group.create_task(_hand_on(self._client.get_iopub_msg, on_message)),
+                group.create_task(_hand_on(self._client.get_iopub_msg, on_published)),
             ]
             await self._child.ended()
             for reader in readers:
                 reader.cancel()
-        for receive, hand_on in ((self._client.get_iopub_msg, on_message), (self._client.get_shell_msg, on_reply)):
-            await _drain(receive, hand_on)
+        await _drain(self._client.get_iopub_msg, on_published)
+        await _drain(self._client.get_shell_msg, on_reply)
+        for words in read_last_words(self._folder / f"{_CONNECTION}.last", self._last_run):
+            on_message(_as_message(words))
 
     def ask(self) -> str:
         """Send a question that every kernel answers when it is free; return its id."""
@@ -233,6 +243,23 @@ async def _drain(receive: Callable[..., Awaitable[Message]], hand_on: Callable[[
 
 def _is_message(message: Message) -> bool:
     return all(isinstance(message.get(part), dict) for part in ("header", "parent_header", "metadata", "content"))
+
+
+def _run_of(message: Message) -> int:
+    note = message["metadata"].get("cellwright")
+    number = note.get("seq") if isinstance(note, dict) else None
+    return number if isinstance(number, int) else 0
+
+
+def _as_message(words: LastWords) -> Message:
+    shown = {"data": {"text/plain": words.text}, "metadata": {"cellwright": {"source": "log"}}}
+    is_log = words.kind == "log"
+    return {
+        "header": {"msg_type": "display_data" if is_log else "stream"},
+        "parent_header": {"msg_id": words.msg_id},
+        "metadata": {},
+        "content": shown if is_log else {"name": words.kind, "text": words.text},
+    }
 
 
 def _parent(message: Message) -> str:

@@ -44,6 +44,7 @@ class Kernels:
         home: Where cells run.
         folder: A private folder for sockets and logs.
         environment: Returns what a kernel that starts now gets as its environment.
+        usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
         commands: How a kernel of each language is started.
         image_size: Most pixels across and down of a picture.
@@ -56,6 +57,7 @@ class Kernels:
         folder: Path,
         environment: Callable[[], Mapping[str, str]],
         *,
+        usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         image_size: tuple[int, int] = (2048, 2048),
@@ -64,12 +66,14 @@ class Kernels:
         self._home = home
         self._folder = folder
         self._environment = environment
+        self._usable = usable
         self._release_keys = release_keys
         self._commands = commands
         self._image_size = image_size
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, _Lane] = {}
         self._running: RunningCell | None = None
+        self._notices: list[str] = []
         self._group = asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
@@ -114,6 +118,8 @@ class Kernels:
             raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
         cell = RunningCell(request, lane.outputs, self._clock)
         lane.outputs = self._new_outputs()
+        while self._notices:
+            cell.outputs.note(self._notices.pop(0))
         self._running = cell
         self._group.create_task(self._run(lane, cell))
         return cell
@@ -159,9 +165,11 @@ class Kernels:
         return lane.generation
 
     def note(self, sentence: str) -> None:
-        """Put a sentence before the next cell's own output, whatever its language."""
-        for lane in self._lanes.values():
-            lane.outputs.note(sentence)
+        """Tell the model something: in the cell that is running, else before the next one's own output."""
+        if self._running is not None:
+            self._running.outputs.note(sentence)
+        else:
+            self._notices.append(sentence)
 
     async def _run(self, lane: _Lane, cell: RunningCell) -> None:
         """See a cell through to its close, then mend its kernel if need be."""
@@ -182,6 +190,10 @@ class Kernels:
 
     async def _end_of(self, lane: _Lane, cell: RunningCell) -> End:
         """Send the cell to a kernel that runs, and wait for its end."""
+        if self._usable is not None and not self._usable.is_set():
+            usable = asyncio.ensure_future(self._usable.wait())
+            await _first_of(usable, cell.ended)
+            usable.cancel()
         if lane.mending is not None:
             await _first_of(lane.mending, cell.ended)
         if not cell.ended.done() and not lane.is_up:

@@ -60,7 +60,7 @@ class Outputs:
         match _mapping(message.get("header")).get("msg_type"):
             case "stream":
                 self._before_next(of_cell)
-                self._stream(content, of_cell)
+                self._stream(content, of_cell, _left_out(message))
             case "display_data":
                 self._before_next(of_cell)
                 self._display(content, _said_source(message), of_cell)
@@ -101,15 +101,16 @@ class Outputs:
             self.note(NOTHING_SAID)
         return self._shown.close()
 
-    def _stream(self, content: Mapping[str, Any], of_cell: int | None) -> None:
+    def _stream(self, content: Mapping[str, Any], of_cell: int | None, left_out: int) -> None:
         source: Source = "stderr" if content.get("name") == "stderr" else "stdout"
         text = content.get("text")
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str) or not (text or left_out):
             return
         if self._writing is None or (self._writing.source, self._writing.of_cell) != (source, of_cell):
             self._end_writing()
             self._writing = _Writing(source, of_cell, LongText(self._allowance))
         text = without_surrogates(text)
+        self._writing.skip(left_out)
         self._writing.write(text)
         self._add_piece(source, text)
 
@@ -201,6 +202,11 @@ class _Writing:
     def write(self, text: str) -> None:
         self._text.write(self._terminal.write(text))
 
+    def skip(self, chars: int) -> None:
+        if chars:
+            self._text.write(self._terminal.rest())
+            self._text.skip(chars)
+
     def end(self) -> LongText:
         self._text.write(self._terminal.rest())
         return self._text
@@ -223,8 +229,15 @@ def _error_text(content: Mapping[str, Any]) -> str:
 
 
 def _said_source(message: Message) -> Source:
-    said = _mapping(_mapping(message.get("metadata")).get("cellwright")).get("source")
+    content = _mapping(message.get("content"))
+    said = _mapping(_mapping(content.get("metadata")).get("cellwright")).get("source")
     return cast("Source", said) if said in ("log", "display", "notice") else "display"
+
+
+def _left_out(message: Message) -> int:
+    """Return how many characters a cell wrote before this text that its kernel counted and did not send."""
+    found = _mapping(_mapping(message.get("metadata")).get("cellwright")).get("missing_chars")
+    return found if isinstance(found, int) and 0 < found < 2**53 else 0
 
 
 def _display_id(content: Mapping[str, Any]) -> str | None:

@@ -1,0 +1,181 @@
+"""Keeps the desktop usable: display, window manager and browser, as one thing.
+
+Flows in: the settings. Flows out: a desktop that is up, or a sentence why not; later, sentences to the model about what
+ended and was started again. Decided here: the order of starting (display first, the rest side by side), what counts as
+usable, and how often something that keeps ending is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from cellwright_kernel.browser import Browser
+from cellwright_kernel.child import NotUp
+from cellwright_kernel.desktop import Desktop, Screenshot
+from cellwright_kernel.wire import HostSettings
+
+_RESTARTS: Final = 5
+_RESTARTS_WITHIN_S: Final = 60.0
+"""More restarts than that in this time, and the desktop is left as it is."""
+_LOOK_EVERY_S: Final = 0.01
+
+
+class DesktopKeeper:
+    """The one desktop of a sandbox.
+
+    Args:
+        settings: What it is made from.
+        folder: A private folder.
+        environment: What its processes get besides the usual.
+        note: Tells the model a sentence.
+    """
+
+    def __init__(
+        self, settings: HostSettings, folder: Path, environment: Mapping[str, str], note: Callable[[str], None]
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._environment = environment
+        self._note = note
+        self._desktop = self._new_desktop()
+        self._browser: Browser | None = None
+        self._last: Screenshot | None = None
+        self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
+        self.usable = asyncio.Event()
+        """Cleared while something is being started again."""
+
+    @property
+    def browser_version(self) -> str:
+        """As Chromium says it; empty until it was started."""
+        return self._browser.version if self._browser else ""
+
+    def environment(self) -> dict[str, str]:
+        """Return what programs need to find the desktop and the browser."""
+        if self._browser is None:
+            return {}
+        return {"DISPLAY": self._desktop.display, "CELLWRIGHT_CDP": self._browser.cdp_url}
+
+    async def start(self, port_is_up: asyncio.Event) -> None:
+        """Start everything; return once it is usable.
+
+        Args:
+            port_is_up: Set as soon as `environment` is complete, for what can start beside the rest.
+
+        Raises:
+            NotUp: what did not come up, with the end of its log.
+        """
+        await self._desktop.start_display()
+        self._browser = browser = Browser(self._settings, self._desktop.display, self._folder, self._environment)
+        failed: list[Exception] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._desktop.start_window_manager())
+                group.create_task(browser.start())
+                await _port_of(browser)
+                port_is_up.set()
+        except* NotUp as errors:
+            failed += errors.exceptions  # raised here, they would come out in a group
+        if failed:
+            raise failed[0]
+        if (await self.screenshot()).pixels_sha256 == _black(self._settings):
+            raise NotUp("The screen is black. Usually the window manager and the browser could not draw.")
+        self.usable.set()
+
+    async def keep(self) -> None:
+        """Start again what ends by itself, until cancelled; say so each time."""
+        while self._browser is not None:
+            browser_ended = asyncio.ensure_future(self._browser.watch())
+            desktop_ended = asyncio.ensure_future(self._desktop.ended())
+            try:
+                await asyncio.wait({browser_ended, desktop_ended}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                browser_ended.cancel()
+                desktop_ended.cancel()
+                await asyncio.wait({browser_ended, desktop_ended})
+            self.usable.clear()
+            try:
+                if not await self._start_again():
+                    return
+            finally:
+                self.usable.set()
+
+    async def screenshot(self) -> Screenshot:
+        """Take a picture of the whole desktop; when nothing has changed it costs no encoding.
+
+        Raises:
+            NotUp: the display is gone.
+        """
+        self._last = await self._desktop.screenshot(self._last)
+        return self._last
+
+    async def release_keys(self) -> int:
+        """Let go of held keys and buttons; return how many there were."""
+        return await self._desktop.release_keys()
+
+    async def stop(self) -> None:
+        """End browser and desktop, in this order."""
+        if self._browser is not None:
+            await self._browser.stop()
+        await self._desktop.stop()
+
+    async def _start_again(self) -> bool:
+        assert self._browser is not None  # noqa: S101 - for the type checker; the caller has looked
+        # with the display its clients end too, the browser a moment before or after it
+        what = await self._what_ended()
+        now = asyncio.get_running_loop().time()
+        if len(self._restarted_at) == _RESTARTS and now - self._restarted_at[0] < _RESTARTS_WITHIN_S:
+            self._note(f"{what} It ended {_RESTARTS} times within a minute and is not started again.")
+            return False
+        self._restarted_at.append(now)
+        try:
+            if self._desktop.running:
+                await self._browser.restart()
+                self._note(f"{what} A new browser was started on the same profile; pages that were open are closed.")
+            else:
+                await self._restart_desktop()
+                self._note(f"{what} Display and browser were started again; windows and pages are closed.")
+        except NotUp as error:
+            self._note(f"{what} It could not be started again: {error}")
+            return False
+        return True
+
+    async def _what_ended(self) -> str:
+        assert self._browser is not None  # noqa: S101 - as above
+        fault = self._desktop.fault or self._browser.fault or "The desktop ended."
+        return fault.partition(" Its log:")[0]
+
+    async def _restart_desktop(self) -> None:
+        """Start display and browser again; the display's number must stay, since the kernels know it."""
+        assert self._browser is not None  # noqa: S101 - as above
+        display = self._desktop.display
+        await self.stop()
+        self._desktop = self._new_desktop()
+        self._last = None
+        await self._desktop.start()
+        if self._desktop.display != display:
+            await self._desktop.stop()
+            raise NotUp(f"The display {display} is taken; the new one would be {self._desktop.display}.")
+        await self._browser.start()
+
+    def _new_desktop(self) -> Desktop:
+        return Desktop(self._settings, self._folder, self._environment)
+
+
+async def _port_of(browser: Browser) -> None:
+    """Wait until the browser's port is known; the one who starts it gives up if it never is."""
+    while True:
+        try:
+            _ = browser.cdp_url
+        except NotUp:
+            await asyncio.sleep(_LOOK_EVERY_S)
+        else:
+            return
+
+
+def _black(settings: HostSettings) -> str:
+    return hashlib.sha256(bytes(3 * settings.width * settings.height)).hexdigest()

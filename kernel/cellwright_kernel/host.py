@@ -1,0 +1,196 @@
+"""The kernel host: the process inside that owns desktop and kernels and has the one door.
+
+Flows in: the settings. Flows out: an exit status, once told to stop. Decided here: the order of start and stop, and when
+the inside counts as usable. The door opens first, so that whoever waits for readiness is told what is missing.
+
+It is a parent for every process inside: orphans become its children, and are reaped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cellwright_kernel import processes
+from cellwright_kernel.child import NotUp
+from cellwright_kernel.egress import Forwarder, proxy_environment
+from cellwright_kernel.kernels import Kernels
+from cellwright_kernel.server import Server, door, listener
+from cellwright_kernel.wire import HostSettings, Ready
+
+if TYPE_CHECKING:
+    from cellwright_kernel.desktop import Screenshot
+    from cellwright_kernel.desktop_keeper import DesktopKeeper
+
+_REAP_EVERY_S: Final = 1.0
+
+
+async def run(settings: HostSettings) -> None:
+    """Serve until SIGTERM or SIGINT, or until the pipe at standard input is closed, then stop everything in order.
+
+    Args:
+        settings: What to start.
+    """
+    processes.become_subreaper()
+    stop = asyncio.Event()
+    _stop_when_told(stop)
+    folder = Path(tempfile.mkdtemp(prefix="cellwright-"))
+    try:
+        async with asyncio.TaskGroup() as group:
+            host = Host(settings, folder)
+            server = Server(door(host, Path(settings.home)), listener(settings.door))
+            reaping = group.create_task(_reap())
+            serving = group.create_task(server.run_until_stopped())
+            async with host.running():
+                await stop.wait()
+            server.stop()
+            await serving
+            reaping.cancel()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Host:
+    """What is behind the door.
+
+    Args:
+        settings: What to start.
+        folder: A private folder for sockets and logs.
+    """
+
+    def __init__(self, settings: HostSettings, folder: Path) -> None:
+        self._settings = settings
+        self._desktop = self._new_desktop(folder / "desktop") if settings.desktop else None
+        side = settings.image_side
+        self.kernels = Kernels(
+            settings.home,
+            folder / "kernels",
+            self._environment,
+            usable=self._desktop.usable if self._desktop else None,
+            release_keys=self._desktop.release_keys if self._desktop else None,
+            image_size=(max(side, settings.width), max(side, settings.height)),
+        )
+        self._starting: asyncio.Task[tuple[str, ...]] | None = None
+        self._problems: tuple[str, ...] = ()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Start everything in the background; stop it all in order when left."""
+        async with Forwarder(self._settings) as forwarder, asyncio.TaskGroup() as group:
+            self._problems = forwarder.problems
+            async with self.kernels:
+                keeping = group.create_task(self._start_and_keep(group))
+                try:
+                    yield
+                finally:
+                    keeping.cancel()
+            if self._desktop is not None:
+                await self._desktop.stop()
+
+    async def ready(self, timeout_s: float) -> Ready:
+        """Wait until everything is usable, something has failed, or the time is over."""
+        if self._starting is None:
+            return Ready(ready=False, missing=("The kernel host is stopping, or has not begun to start.",))
+        await asyncio.wait({self._starting}, timeout=timeout_s)
+        if not self._starting.done():
+            return Ready(ready=False, missing=(f"Not everything was up after {timeout_s:g} s.",))
+        if self._starting.cancelled():
+            return Ready(ready=False, missing=("The kernel host is stopping.",))
+        missing = (*self._starting.result(), *self._problems)
+        versions = {"python": platform.python_version()}
+        if self._desktop is not None:
+            versions["chromium"] = self._desktop.browser_version.rpartition("/")[2]
+        return Ready(ready=not missing, missing=missing, versions=versions)
+
+    async def screenshot(self) -> Screenshot:
+        """Take a screenshot.
+
+        Raises:
+            NotUp: there is no desktop, or it is gone.
+        """
+        if self._desktop is None:
+            raise NotUp("This sandbox was made without a desktop; there is no screen.")
+        return await self._desktop.screenshot()
+
+    async def _start_and_keep(self, group: asyncio.TaskGroup) -> None:
+        self._starting = group.create_task(self._start())
+        try:
+            await asyncio.shield(self._starting)
+            if self._desktop is not None and self._desktop.usable.is_set():
+                await self._desktop.keep()
+        finally:
+            self._starting.cancel()
+
+    async def _start(self) -> tuple[str, ...]:
+        """Start desktop and Python kernel side by side; return what failed, each a sentence."""
+        port_is_up = asyncio.Event()
+        missing: tuple[str, ...] = ()
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self._desktop is not None:
+                    group.create_task(self._desktop.start(port_is_up))
+                    await port_is_up.wait()
+                group.create_task(self.kernels.start("python"))
+        except* NotUp as errors:
+            missing = tuple(map(str, errors.exceptions))
+        return missing
+
+    def _environment(self) -> dict[str, str]:
+        """Return what a kernel that starts now finds in its environment."""
+        runtime = str(Path(sys.executable).parent)
+        return {
+            "PATH": f"{runtime}:{os.environ.get('PATH', '/usr/bin:/bin')}",
+            "HOME": self._settings.home,
+            "LANG": "C.UTF-8",
+            **proxy_environment(self._settings),
+            **(self._desktop.environment() if self._desktop else {}),
+            **self._settings.env,
+        }
+
+    def _new_desktop(self, folder: Path) -> DesktopKeeper:
+        from cellwright_kernel.desktop_keeper import DesktopKeeper  # noqa: PLC0415 - needs Pillow and Xlib
+
+        folder.mkdir(mode=0o700, parents=True)
+        return DesktopKeeper(self._settings, folder, proxy_environment(self._settings), self._note)
+
+    def _note(self, sentence: str) -> None:
+        self.kernels.note(sentence)
+
+
+async def _reap() -> None:
+    seen: set[int] = set()
+    while True:
+        await asyncio.sleep(_REAP_EVERY_S)
+        seen = processes.reap_orphans(seen)
+
+
+def _stop_when_told(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    with contextlib.suppress(OSError):
+        kind = os.fstat(0).st_mode
+        if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
+            loop.add_reader(0, _read_leash, stop)
+
+
+def _read_leash(stop: asyncio.Event) -> None:
+    """Standard input is a leash: its other end is closed when whoever started us is gone."""
+    try:
+        is_open = bool(os.read(0, 4096))
+    except OSError:
+        is_open = False
+    if not is_open:
+        asyncio.get_running_loop().remove_reader(0)
+        stop.set()

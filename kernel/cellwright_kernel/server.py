@@ -1,0 +1,261 @@
+"""The kernel host's one door: HTTP on a socket that somebody else made.
+
+Flows in: requests of the outside. Flows out: JSON, NDJSON events, a screenshot, files. Decided here: the routes, what
+is too large, and which status each refusal has.
+
+    GET    /ready?timeout_s=          waits until the inside is usable or has failed -> Ready
+    POST   /cells                     Execute -> NDJSON of Event, the last one `closed`; 409 while another cell runs
+    POST   /kernels/LANGUAGE/interrupt -> {"interrupted": bool}
+    POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}
+    GET    /screen.png                PNG; ETag is the hash of the raw pixels, If-None-Match gives 304
+    GET    /files?path=               -> list of FileInfo
+    GET, PUT, DELETE /files/PATH      the file's bytes
+
+Refusals are JSON: {"error": sentence}. The socket needs no token: only the outside can reach it or, in an image, the
+network decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+import uvicorn
+from pydantic import TypeAdapter, ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import iterate_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from cellwright_kernel.ceilings import CODE_BYTES
+from cellwright_kernel.child import NotUp
+from cellwright_kernel.files import BadPath, Files, TooLarge, read_chunks
+from cellwright_kernel.kernels import Busy, Kernels, NoKernel
+from cellwright_kernel.running_cell import RunningCell
+from cellwright_kernel.wire import Execute, FileInfo, Language, Ready
+
+_BODY_BYTES: Final = 6 * CODE_BYTES + 4096
+"""Code at its ceiling, every character escaped as JSON allows, and room around it."""
+_READY_S: Final = 30.0
+_LISTING: Final = TypeAdapter(list[FileInfo])
+
+
+class Screen(Protocol):
+    """What a screenshot is, to the door."""
+
+    @property
+    def png(self) -> bytes:
+        """The encoded file."""
+
+    @property
+    def pixels_sha256(self) -> str:
+        """Hash of the raw pixels, 64 hex digits."""
+
+
+class Inside(Protocol):
+    """What the door opens to."""
+
+    @property
+    def kernels(self) -> Kernels:
+        """Whom cells are posted to."""
+
+    async def ready(self, timeout_s: float) -> Ready:
+        """Wait until everything is usable, something has failed, or the time is over."""
+
+    async def screenshot(self) -> Screen:
+        """Take a screenshot; raises NotUp when there is no desktop."""
+
+
+def door(inside: Inside, home: Path) -> Starlette:
+    """Return the application that answers at the door."""
+    routes = _Routes(inside, Files(home))
+    return Starlette(
+        routes=[
+            Route("/ready", routes.ready),
+            Route("/cells", routes.execute, methods=["POST"]),
+            Route("/kernels/{language}/interrupt", routes.interrupt, methods=["POST"]),
+            Route("/kernels/{language}/restart", routes.restart, methods=["POST"]),
+            Route("/screen.png", routes.screen),
+            Route("/files", routes.list_files),
+            Route("/files/{path:path}", routes.read_file),
+            Route("/files/{path:path}", routes.write_file, methods=["PUT"]),
+            Route("/files/{path:path}", routes.delete_file, methods=["DELETE"]),
+        ],
+        exception_handlers={HTTPException: _refusal, Exception: _fault},
+    )
+
+
+class Server(uvicorn.Server):
+    """uvicorn without signal handlers: the host decides when to stop.
+
+    Args:
+        app: What answers.
+        listener: A listening socket.
+    """
+
+    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1, ws="none"
+            )
+        )
+        self._listener = listener
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+    async def run_until_stopped(self) -> None:
+        """Serve until `stop` is called."""
+        await self.serve(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """Stop serving; requests that are being answered have a second."""
+        self.should_exit = True
+
+
+def listener(where: str) -> socket.socket:
+    """Return the listening socket that `HostSettings.door` names: `fd:N`, `unix:PATH` or `tcp:HOST:PORT`."""
+    kind, _, rest = where.partition(":")
+    match kind:
+        case "fd":
+            return socket.socket(fileno=int(rest))
+        case "unix":
+            return _bound(socket.AF_UNIX, rest)
+        case "tcp":
+            host, _, port = rest.rpartition(":")
+            return _bound(socket.AF_INET6 if ":" in host else socket.AF_INET, (host.strip("[]"), int(port)))
+        case _:
+            raise ValueError(f"The door {where!r} is none of fd:N, unix:PATH, tcp:HOST:PORT.")
+
+
+def _bound(family: socket.AddressFamily, address: str | tuple[str, int]) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    if family != socket.AF_UNIX:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(address)
+    made.listen(128)
+    return made
+
+
+class _Routes:
+    def __init__(self, inside: Inside, files: Files) -> None:
+        self._inside = inside
+        self._files = files
+
+    async def ready(self, request: Request) -> Response:
+        try:
+            timeout_s = min(120.0, max(0.0, float(request.query_params.get("timeout_s", _READY_S))))
+        except ValueError:
+            raise HTTPException(400, "timeout_s is no number.") from None
+        found = await self._inside.ready(timeout_s)
+        return Response(found.model_dump_json(), media_type="application/json")
+
+    async def execute(self, request: Request) -> Response:
+        try:
+            asked = Execute.model_validate_json(await _body(request))
+        except ValidationError as error:
+            reason = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, reason["loc"]))
+            raise HTTPException(400, f"The request is no cell: {where}: {reason['msg']}.") from None
+        if len(asked.code.encode(errors="surrogatepass")) > CODE_BYTES:
+            raise HTTPException(413, f"The code is larger than {CODE_BYTES:,} bytes. Nothing was executed.")
+        with _refusals():
+            cell = self._inside.kernels.execute(asked)
+        return StreamingResponse(_lines(cell), media_type="application/x-ndjson")
+
+    async def interrupt(self, request: Request) -> Response:
+        with _refusals():
+            interrupted = self._inside.kernels.interrupt(_language(request))
+        return JSONResponse({"interrupted": interrupted})
+
+    async def restart(self, request: Request) -> Response:
+        with _refusals():
+            generation = await self._inside.kernels.restart(_language(request))
+        return JSONResponse({"kernel_generation": generation})
+
+    async def screen(self, request: Request) -> Response:
+        with _refusals():
+            found = await self._inside.screenshot()
+        tag = f'"{found.pixels_sha256}"'
+        headers = {"ETag": tag, "Cache-Control": "no-store"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(found.png, headers=headers, media_type="image/png")
+
+    async def list_files(self, request: Request) -> Response:
+        with _refusals():
+            found = await asyncio.to_thread(self._files.listing, request.query_params.get("path", ""))
+        return Response(_LISTING.dump_json(found), media_type="application/json")
+
+    async def read_file(self, request: Request) -> Response:
+        with _refusals():
+            handle, size = self._files.open(request.path_params["path"])
+        headers = {"Content-Length": str(size)}
+        chunks = iterate_in_threadpool(read_chunks(handle, size))
+        return StreamingResponse(chunks, headers=headers, media_type="application/octet-stream")
+
+    async def write_file(self, request: Request) -> Response:
+        with _refusals():
+            size = await self._files.write(request.path_params["path"], request.stream())
+        return JSONResponse({"size_bytes": size})
+
+    async def delete_file(self, request: Request) -> Response:
+        with _refusals():
+            self._files.delete(request.path_params["path"])
+        return Response(status_code=204)
+
+
+async def _lines(cell: RunningCell) -> AsyncIterator[bytes]:
+    async for batch in cell.events():
+        yield b"".join(event.model_dump_json().encode() + b"\n" for event in batch)
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _BODY_BYTES:
+            raise HTTPException(413, f"The request is larger than {_BODY_BYTES:,} bytes. Nothing was executed.")
+    return bytes(body)
+
+
+def _language(request: Request) -> Language:
+    return cast("Language", request.path_params["language"])  # an unknown one has no kernel, and is refused there
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what the inside says into a status and a sentence."""
+    try:
+        yield
+    except Busy as error:
+        raise HTTPException(409, str(error)) from None
+    except (NoKernel, BadPath) as error:
+        raise HTTPException(400, str(error)) from None
+    except TooLarge as error:
+        raise HTTPException(413, str(error)) from None
+    except NotUp as error:
+        raise HTTPException(503, str(error)) from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise HTTPException(404, "There is no such file.") from None
+    except ClientDisconnect:
+        raise HTTPException(400, "The request broke off.") from None
+    except OSError as error:
+        raise HTTPException(507, f"The file could not be written: {error.strerror}.") from None
+
+
+async def _refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker; registered for it alone
+    return JSONResponse({"error": error.detail}, status_code=error.status_code)
+
+
+async def _fault(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": f"The kernel host failed: {type(error).__name__}: {error}."}, status_code=500)
