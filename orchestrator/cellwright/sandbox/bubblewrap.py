@@ -155,6 +155,10 @@ async def wait_ready(sandbox: Sandbox, launched: Launched) -> None:
             return
         if asking.done() and asking.exception() is None:
             what = " ".join(asking.result().missing)
+        elif asking.done():  # the door broke; how it ended follows at once, or the kernel host speaks another language
+            await asyncio.wait({ending}, timeout=1)
+            how = ending.result() if ending.done() else str(asking.exception())
+            what = f"The kernel host did not come up: {how}"
         elif ending.done():
             what = f"The sandbox ended while starting: {ending.result()}"
         else:

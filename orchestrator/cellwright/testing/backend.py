@@ -175,7 +175,7 @@ async def _there_is_no_network(sandbox: Sandbox) -> None:
         port = server.sockets[0].getsockname()[1]
         code = (
             "import socket\ntry:\n"
-            f"    socket.create_connection(('127.0.0.1', {port}), 2)\n    log('connected')\n"
+            f"    socket.create_connection(('127.0.0.1', {port}), 2).close()\n    log('connected')\n"
             "except OSError as e:\n    log('refused')"
         )
         said = await _texts(sandbox, code)
