@@ -1,0 +1,128 @@
+"""`cellwright run` has a model do a task; `cellwright emulate` is a model server that plays a script offline.
+
+Flows in: a task, or a script. Flows out: the run as it happens and how it ended, or its outcome in JSON. Decided here: the
+exit status (0 done, 1 not, 2 used wrongly, 3 this machine is missing something, 130 interrupted), and that a script is played over
+real HTTP within the same command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cellwright import loop
+from cellwright.budget import Budget
+from cellwright.cli import options
+from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
+from cellwright.cli.live import Live
+from cellwright.errors import UsageError
+from cellwright.loop import DEFAULT_MODEL, Outcome
+from cellwright.model.emulator import API_KEY, Emulator
+from cellwright.model.script import Script
+from cellwright.progress import OnProgress
+from cellwright.sandbox.base import Spec
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(name="run")(run)
+    app.command(name="emulate")(emulate)
+
+
+def run(
+    task: Annotated[str, typer.Argument(help="What is to be done; `-` reads standard input.")],
+    model: Annotated[str, typer.Option(help="Name of the model.")] = DEFAULT_MODEL,
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="A server of the Responses API, up to /v1. Default: OpenAI.")
+    ] = None,
+    emulate: Annotated[
+        Path | None, typer.Option(metavar="SCRIPT", help="Play this script instead of asking a model.")
+    ] = None,
+    max_turns: Annotated[int, typer.Option(min=1, help="Responses of the model; then it sums up.")] = 20,
+    max_cells: Annotated[int | None, typer.Option(min=1, help="Cells that it may execute.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=1, help="Seconds that it may take.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print only the outcome, as JSON.")] = False,
+    allow: options.Allow = None,
+    enter: options.Files = None,
+    out: options.Out = None,
+    env: options.Env = None,
+    sandbox: options.SandboxName = options.DEFAULT_SANDBOX,
+    size: options.Size = options.DEFAULT_SIZE,
+    deadline: options.Deadline = options.DEFAULT_DEADLINE_S,
+) -> None:
+    """Have a model do a task on a desktop of its own, and show it while it happens."""
+    if emulate is not None and base_url is not None:
+        raise UsageError("--emulate plays a script, --base-url names a server. Nothing was started. Give one of them.")
+    spec = options.spec_from(
+        allow=allow, files=enter, out=out, env=env, sandbox=sandbox, size=size, deadline_s=deadline
+    )
+    budget = Budget(max_turns, max_cells, max_seconds)
+    script = Script.read(emulate) if emulate is not None else None
+    live = Live(Console(file=sys.stderr if json_ else sys.stdout, quiet=json_))
+    words = sys.stdin.read() if task == "-" else task
+    try:
+        outcome = run_to_its_end(_run(words, model, base_url, script, spec=spec, budget=budget, on_progress=live))
+    except asyncio.CancelledError:
+        live.cancelled()
+        raise typer.Exit(INTERRUPTED) from None
+    if json_:
+        print(json.dumps(_as_json(outcome), indent=2))
+    else:
+        live.outcome(outcome)
+    raise typer.Exit(0 if outcome.status == "done" else 1)
+
+
+def emulate(
+    script: Annotated[Path, typer.Argument(help="The script; its format stands in the documentation.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+) -> None:
+    """Serve the Responses API offline: whoever asks gets what the script says."""
+    try:
+        run_to_its_end(_emulate(Emulator(Script.read(script), host=host, port=port)))
+    except asyncio.CancelledError:
+        return
+
+
+async def _run(
+    task: str,
+    model: str,
+    base_url: str | None,
+    script: Script | None,
+    *,
+    spec: Spec,
+    budget: Budget,
+    on_progress: OnProgress,
+) -> Outcome:
+    async with Emulator(script) if script is not None else nullcontext() as emulator:
+        return await loop.run(
+            task,
+            model=model,
+            base_url=base_url if emulator is None else emulator.base_url,
+            api_key=None if emulator is None else API_KEY,
+            spec=spec,
+            budget=budget,
+            on_progress=on_progress,
+        )
+
+
+async def _emulate(emulator: Emulator) -> None:
+    async with emulator:
+        print(f"{len(emulator.script.turns)} turns of {emulator.script.name} at {emulator.base_url}")
+        print(f"export OPENAI_BASE_URL={emulator.base_url}")
+        print(f"export OPENAI_API_KEY={API_KEY}")
+        print("ready", flush=True)
+        await emulator.serve()
+
+
+def _as_json(outcome: Outcome) -> dict[str, object]:
+    usage = {**dataclasses.asdict(outcome.usage), "total_tokens": outcome.usage.total_tokens}
+    return {**dataclasses.asdict(outcome), "run_dir": str(outcome.run_dir), "usage": usage}
