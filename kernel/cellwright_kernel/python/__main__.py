@@ -15,6 +15,8 @@ import getpass
 import logging
 import os
 import sys
+import threading
+import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,14 +26,17 @@ from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 from zmq.eventloop.zmqstream import ZMQStream
 
-from cellwright_kernel.python import origin
+from cellwright_kernel.python import errors, origin
+from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.background import Background
+from cellwright_kernel.python.browser import BrowserLink
 from cellwright_kernel.python.display import Show
+from cellwright_kernel.python.figures import Figures
 from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.iopub import Gate, Iopub
 from cellwright_kernel.python.kernel import CellKernel
 from cellwright_kernel.python.last_words import LastWordsBox
-from cellwright_kernel.python.namespace import Namespace
+from cellwright_kernel.python.namespace import Namespace, prepare_pyautogui
 from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.python.text_stream import TextStream
 
@@ -65,8 +70,12 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         self.control_thread = ControlThread(daemon=True)
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
-        """No thread, and no message is dropped when the reader is slow: what a cell may send is bounded elsewhere."""
-        socket = context.socket(zmq.XPUB)
+        """No thread, and no message is dropped when the reader is slow: what a cell may send is bounded elsewhere.
+
+        A ZeroMQ context of its own, so that at the end one can wait until its messages have left, and for nothing else.
+        """
+        del context
+        socket = zmq.Context().socket(zmq.XPUB)
         socket.linger = 1000
         socket.sndhwm = 0
         self.iopub_port = self._bind_socket(socket, self.iopub_port)
@@ -113,12 +122,12 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
 
     def _init_streams(self) -> None:
         """Standard output and error become the writer's; our own diagnostics keep the process's real stderr."""
-        real_stderr = os.dup(2)
+        self._real_stderr = os.dup(2)
         for logger in (self.log, logging.getLogger("tornado")):
-            logger.handlers = [logging.StreamHandler(os.fdopen(os.dup(real_stderr), "w", encoding="utf-8"))]
+            logger.handlers = [logging.StreamHandler(os.fdopen(os.dup(self._real_stderr), "w", encoding="utf-8"))]
         self.log.setLevel(logging.ERROR)
         box = LastWordsBox(Path(f"{self.abs_connection_file}.last"))
-        self.writer = Writer(self.iopub_socket, box, real_stderr)
+        self.writer = Writer(self.iopub_socket, box, self._real_stderr)
         sys.stdout = TextStream(self.writer, "stdout")
         sys.stderr = TextStream(self.writer, "stderr")
         for stream in (sys.__stdout__, sys.__stderr__):
@@ -135,9 +144,16 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         kernel.writer = self.writer
         kernel.interrupts = Interrupts(self.iopub_socket.gate)
         kernel.interrupts.install()
-        kernel.namespace = Namespace(kernel.shell.user_ns, show)
+        after_import = AfterImport()
+        after_import.install()
+        kernel.figures = Figures(show, after_import)
+        browser = BrowserLink(show.notice, after_import, self._real_stderr)
+        kernel.namespace = Namespace(kernel.shell.user_ns, show, browser)
+        prepare_pyautogui()
         kernel.background = Background(self.writer)
         origin.follow_threads()
+        warnings.formatwarning = errors.warning_text
+        threading.excepthook = _tell_of_thread
         self._at_exit_of_process()
 
     def _empty_stdin(self) -> None:
@@ -154,13 +170,23 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         leave = os._exit
 
         def leave_after_sending(status: int) -> NoReturn:
-            if not self.writer.forked:
+            if self.writer.forked:
+                for name in ("stdout", "stderr"):
+                    self.writer.forked.flush(name)
+            else:
                 self.writer.send_all()
                 self.iopub_socket.close(_LAST_MESSAGES_MS)
-                self.context.term()
             leave(status)
 
         os._exit = leave_after_sending  # type: ignore[assignment]
+
+
+def _tell_of_thread(arguments: Any) -> None:
+    """A thread that failed, in the form of our errors; it runs in that thread, so it belongs to its cell."""
+    if arguments.exc_value is not None and arguments.exc_type is not SystemExit:
+        name = arguments.thread.name if arguments.thread is not None else "unknown"
+        lines = (f"Thread {name} failed:", *errors.describe(arguments.exc_value).lines, "")
+        sys.stderr.write("\n".join(lines))
 
 
 def _refusal(name: str) -> Any:

@@ -18,7 +18,7 @@ from IPython.lib.pretty import RepresentationPrinter
 from cellwright_kernel.python import images
 from cellwright_kernel.python.images import Picture
 from cellwright_kernel.python.origin import current_origin
-from cellwright_kernel.python.streams import Writer, clean, write_here
+from cellwright_kernel.python.streams import Writer, clean
 
 _WIDTH_CHARS = 120
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp")
@@ -34,7 +34,7 @@ class Show:
     def log(self, value: object = "") -> None:
         """Send one text to whoever runs this session: exactly str(value)."""
         if self._writer.forked:
-            write_here(self._writer, "stdout", f"{value}\n")
+            self._writer.forked.write("stdout", f"{value}\n")
         else:
             self._writer.log(current_origin(), str(value))
 
@@ -80,7 +80,11 @@ class Show:
         size = sum(map(len, data.values()))
         if "text/plain" in data:
             data["text/plain"] = clean(data["text/plain"])
-        self._writer.message(current_origin(), msg_type, content, size=size)
+        self._writer.message(current_origin(), msg_type, content, size=size, metadata={"cellwright": note})
+
+
+Show.log.__qualname__ = "log"  # so that TypeErrors speak of log(), not of Show.log()
+Show.display.__qualname__ = "display"
 
 
 class PlainFormatter(DisplayFormatter):

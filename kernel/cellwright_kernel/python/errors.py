@@ -8,6 +8,7 @@ prints beside frames stays: chained causes, groups, the caret of a syntax error,
 from __future__ import annotations
 
 import asyncio
+import linecache
 import os
 import site
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 _MAX_LINES = 80
-_MAX_FRAMES = 400
+_MAX_FRAMES = 600
 """Frames looked at on either end; an endless recursion has many more."""
 _HEADINGS = ("Traceback (most recent call last):", "Exception Group Traceback (most recent call last):")
 
@@ -48,17 +49,31 @@ def describe(error: BaseException, before: tuple[str, ...] = (), after: tuple[st
         before: Lines to stand above.
         after: Lines to stand below, such as what to do.
     """
+    if type(error).__module__ == "IPython.core.error":  # a magic used wrongly: where it happened is plain
+        return Failure(type(error).__name__, _text(error), (*before, f"{type(error).__name__}: {_text(error)}", *after))
     if isinstance(error, SystemExit) and not after:
         after = ("The kernel goes on: exit() only ends the cell. Variables are kept.",)
     if "Sync API inside the asyncio loop" in _text(error):
         after = (*after, _SYNC_API_HINT)
     lines = _bounded(list(_lines(error)))
+    if isinstance(error, SystemExit) and error.code is None:
+        lines[-1] = "SystemExit"
     return Failure(type(error).__name__, _text(error), (*before, *lines, *after))
 
 
 def as_interrupt(error: BaseException) -> BaseException:
     """What an awaiting cell raises when it was interrupted, under the name that a synchronous cell gives it."""
     return KeyboardInterrupt().with_traceback(error.__traceback__) if isinstance(error, asyncio.CancelledError) else error
+
+
+def warning_text(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning as text; where it stands only if that is in the model's own code."""
+    if not is_own_file(filename):
+        return f"{category.__name__}: {message}\n"
+    code = linecache.getline(filename, lineno) if line is None else line
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n" + (f"  {code.strip()}\n" if code.strip() else "")
 
 
 def is_own_file(filename: str) -> bool:

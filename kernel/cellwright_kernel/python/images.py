@@ -12,6 +12,7 @@ import binascii
 import io
 import re
 import sys
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _DATA_URL = re.compile(r"data:image/[a-z.+-]+;base64,", re.IGNORECASE)
 _MAX_PATH_CHARS = 4096
 _IMAGE_MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")
+
+
+SHOWN_FIGURES: weakref.WeakSet[Any] = weakref.WeakSet()
+"""The figures that were turned into pictures since the cell began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ def from_figure(figure: Any) -> Picture:
         FigureCanvasAgg(figure)
     options = {"pil_kwargs": {"compress_level": _PNG_LEVEL}, "facecolor": figure.get_facecolor()}
     figure.canvas.print_figure(file, format="png", bbox_inches="tight", **options)
+    SHOWN_FIGURES.add(figure)
     data = file.getvalue()
     with Image.open(io.BytesIO(data)) as image:
         return Picture("image/png", image.width, image.height, data)

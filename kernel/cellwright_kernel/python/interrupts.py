@@ -58,13 +58,15 @@ class Interrupts:
         task, loop = self._task, self._loop
         assert task is not None  # noqa: S101 - both callers have looked
         assert loop is not None  # noqa: S101
-        if asyncio.current_task(loop) is task or _runs_own_code(frame):
+        if asyncio.current_task(loop) is task:
             raise KeyboardInterrupt
         loop.call_soon_threadsafe(task.cancel)
+        if _runs_own_code(frame):  # a leftover background task or callback that never waits
+            raise KeyboardInterrupt
 
 
 def _runs_own_code(frame: FrameType | None) -> bool:
-    """Whether code of the model is on the stack: a callback or a leftover background task that never waits."""
+    """Whether code of the model is on the stack."""
     while frame is not None:
         if is_own_file(frame.f_code.co_filename):
             return True

@@ -97,8 +97,11 @@ class Iopub:
                 self._send(self._session.serialize(message, ident=frame[1:] or None))
 
     def close(self, linger_ms: int) -> None:
-        """Close the socket; what was sent is still delivered, for at most `linger_ms`."""
-        self._socket.close(linger=linger_ms)
+        """Close the socket, and return when what was sent has left, or after `linger_ms`."""
+        context = self._socket.context
+        with self.gate.lock:
+            self._socket.close(linger=linger_ms)
+        context.term()
 
     def _send(self, parts: list[bytes]) -> None:
         if self._socket.closed:

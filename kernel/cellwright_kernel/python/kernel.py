@@ -18,10 +18,12 @@ from jupyter_client.session import extract_header
 from traitlets import Any as AnyTrait
 
 from cellwright_kernel.python import errors
+from cellwright_kernel.python.asyncio_run import allow_asyncio_run
 from cellwright_kernel.python.background import Background
 from cellwright_kernel.python.errors import Failure
+from cellwright_kernel.python.figures import Figures
 from cellwright_kernel.python.interrupts import Interrupts
-from cellwright_kernel.python.namespace import Namespace
+from cellwright_kernel.python.namespace import Namespace, release_keys
 from cellwright_kernel.python.origin import CURRENT, Origin, set_latest
 from cellwright_kernel.python.shell import CellShell
 from cellwright_kernel.python.streams import Writer, clean
@@ -37,6 +39,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
     writer: Writer = AnyTrait()
     interrupts: Interrupts = AnyTrait()
     namespace: Namespace = AnyTrait()
+    figures: Figures = AnyTrait()
     background: Background = AnyTrait()
 
     def __init__(self, **options: Any) -> None:
@@ -50,6 +53,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         self._cells_without_number = 0
         loop = asyncio.get_event_loop()
         self.background.watch(loop)
+        allow_asyncio_run(loop)
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Run one cell and answer."""
@@ -61,6 +65,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         failure = await self._run(str(content.get("code", "")), origin)
         self._context.run(self.background.tell_failed)
         if failure is not None:
+            release_keys()
             self.writer.message(origin, "error", _content(failure))
         self.writer.close(origin)
         status = {"status": "ok"} if failure is None else {"status": "error", **_content(failure)}
@@ -93,7 +98,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             self.shell.events.trigger("pre_execute")
             failure = await self.shell.run_code_of_cell(code, name, tree)
             self.shell.events.trigger("post_execute")
-            self.namespace.after_cell()
+            self.figures.after_cell()
         except BaseException as error:  # noqa: BLE001 - an interrupt between the lines must not reach the event loop
             return errors.describe(errors.as_interrupt(error))
         return failure

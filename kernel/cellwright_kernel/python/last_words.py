@@ -65,6 +65,10 @@ class LastWordsBox:
         self.used += len(data)
         _LENGTH.pack_into(self._map, self._base + _LENGTH_AT, self.used)
 
+    def fits(self, text: str) -> bool:
+        """Whether a plain short text fits in the current run as it is."""
+        return text.isascii() and self.used + len(text) <= SLOT_BYTES
+
     def text(self) -> str:
         """The current run."""
         start = self._base + _HEAD_BYTES

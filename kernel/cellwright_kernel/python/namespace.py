@@ -8,33 +8,97 @@ that the model has given another meaning keeps it.
 from __future__ import annotations
 
 import ast
+import importlib
+import os
 import re
+import sys
 import time
 from typing import Any
 
+from cellwright_kernel.python.browser import BrowserLink
 from cellwright_kernel.python.display import Show
 
-BROWSER_NAMES = frozenset({"browser", "context", "page"})
+_BROWSER_NAMES = ("browser", "context", "page")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MISSING = object()
 
 
 class Namespace:
     """The kernel's global variables, as far as they are ours."""
 
-    def __init__(self, variables: dict[str, Any], show: Show) -> None:
+    def __init__(self, variables: dict[str, Any], show: Show, browser: BrowserLink) -> None:
         self._variables = variables
         self._show = show
+        self._browser = browser
+        self._bound: dict[str, Any] = {}
         variables.update(log=show.log, display=show.display, time=time)
 
     async def bind(self, code: str, tree: ast.Module | None) -> None:
         """Define what this cell mentions and is not there yet."""
+        names = _names_in(code, tree)
+        if "pyautogui" in names:
+            self._bind_pyautogui()
+        if "CELLWRIGHT_CDP" in os.environ and (names.intersection(_BROWSER_NAMES) or self._browser.is_attached):
+            await self._bind_browser(names)
 
-    def after_cell(self) -> None:
-        """Show the figures that the cell has left open."""
+    def _bind_pyautogui(self) -> None:
+        if not self._is_free("pyautogui"):
+            return
+        try:
+            self._set("pyautogui", importlib.import_module("pyautogui"))
+        except Exception as error:  # noqa: BLE001 - without a display it raises whatever its parts raise
+            self._show.notice(f"pyautogui is not there: {error}")
+
+    async def _bind_browser(self, names: frozenset[str]) -> None:
+        wanted = [name for name in _BROWSER_NAMES if self._is_free(name)]
+        if not wanted or not (names.intersection(wanted) or self._browser.is_attached):
+            return
+        try:
+            attached = await self._browser.objects()
+        except Exception as error:  # noqa: BLE001 - whatever Playwright raises, the cell may not need the browser
+            if names.intersection(wanted):
+                reason = str(error).partition("\n")[0]
+                self._show.notice(f"The browser cannot be reached ({reason}); `browser`, `context` and `page` are not there.")
+            return
+        for name in wanted:
+            self._set(name, getattr(attached, name))
+
+    def _is_free(self, name: str) -> bool:
+        """Whether the name is undefined or still has the meaning that we gave it."""
+        value = self._variables.get(name, _MISSING)
+        return value is _MISSING or value is self._bound.get(name, _MISSING)
+
+    def _set(self, name: str, value: Any) -> None:
+        self._bound[name] = value
+        self._variables[name] = value
 
 
-def names_in(code: str, tree: ast.Module | None) -> frozenset[str]:
-    """The names that code mentions; without a syntax tree, its words."""
+def prepare_pyautogui() -> None:
+    """Have `import pyautogui` give the one that is made ready for this desktop. Costs nothing until then."""
+    display = os.environ.get("DISPLAY")
+    if display:
+        from cellwright_kernel.python.desktop_input import prepare_on_import
+
+        prepare_on_import(display)
+
+
+def release_keys() -> None:
+    """Let go of what a cell that failed may still hold down."""
+    if "pyautogui" in sys.modules:
+        from cellwright_kernel.python.desktop_input import release_all
+
+        release_all()
+
+
+def _names_in(code: str, tree: ast.Module | None) -> frozenset[str]:
+    """The names that code mentions; without a syntax tree, its words. What it assigns first is its own."""
     if tree is None:
         return frozenset(_WORD.findall(code))
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    own: set[str] = set()
+    used: set[str] = set()
+    for statement in tree.body:
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        used |= {node.id for node in names if not isinstance(node.ctx, ast.Store)} - own
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom):
+            own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return frozenset(used)

@@ -20,10 +20,10 @@ class Overflow:
         self._missing_chars = 0
         self._missing_items = 0
 
-    def add(self, name: str, text: str) -> None:
-        """Take text of `stdout`, `stderr` or `log`."""
-        tail = text[-_TAIL_CHARS:]
-        self._missing_chars += len(text) - len(tail)
+    def add(self, name: str, text: str, start: int = 0) -> None:
+        """Take text of `stdout`, `stderr` or `log`, from `start` on. Copies no more of it than is kept."""
+        tail = text[max(start, len(text) - _TAIL_CHARS) :]
+        self._missing_chars += len(text) - start - len(tail)
         self._pieces.append((name, tail))
         self._kept += len(tail)
         while self._kept > _TAIL_CHARS:
@@ -44,7 +44,8 @@ class Overflow:
             runs[-1][1].append(text)
         if not runs and (self._missing_chars or self._missing_items):
             runs.append(("stderr", []))
-        notes = {"missing_chars": self._missing_chars, "missing_items": self._missing_items}
+        counts = {"missing_chars": self._missing_chars, "missing_items": self._missing_items}
+        notes = {name: count for name, count in counts.items() if count}
         self._pieces.clear()
         self._kept = self._missing_chars = self._missing_items = 0
         return [(name, "".join(texts), notes if at == 0 else {}) for at, (name, texts) in enumerate(runs)]

@@ -22,6 +22,7 @@ from traitlets import Any as AnyTrait
 from traitlets import Type
 
 from cellwright_kernel.python import errors
+from cellwright_kernel.python.asyncio_run import driven
 from cellwright_kernel.python.display import PlainFormatter, Publisher, Show
 from cellwright_kernel.python.errors import Failure
 from cellwright_kernel.python.result_hook import ResultHook
@@ -82,6 +83,12 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
     def init_user_ns(self) -> None:
         """Little: `get_ipython` for libraries that ask for it. `In`, `Out` and the rest would keep every value alive."""
         self.user_ns["get_ipython"] = self.get_ipython
+
+    def init_displayhook(self) -> None:
+        """As IPython's, without its names for the last three values."""
+        super().init_displayhook()
+        for name in ("_", "__", "___", "__builtin__"):
+            self.user_ns.pop(name, None)
 
     def set_parent(self, parent: dict[str, Any]) -> None:
         """Each message finds its parent by its origin."""
@@ -144,14 +151,17 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
         return statements, expression
 
     async def _evaluate(self, code: CodeType) -> Any:
+        return await driven(self._evaluated(code))
+
+    async def _evaluated(self, code: CodeType) -> Any:
         value = eval(code, self.user_global_ns, self.user_ns)  # noqa: S307 - this is what the sandbox is for
         return await value if code.co_flags & inspect.CO_COROUTINE else value
 
     def _show_value(self, value: Any) -> None:
-        self.user_ns["_"] = value
         if inspect.iscoroutine(value):
             self.show.result_text(f"{value!r}\n{_NOT_AWAITED}")
             return
+        self.user_ns["_"] = value
         self.show.result(value)
 
     # IPython's own ways to a shell, without a terminal.

@@ -12,7 +12,8 @@ import io
 from collections.abc import Iterable
 from typing import Any
 
-from cellwright_kernel.python.streams import Writer, write_here
+from cellwright_kernel.python.origin import current_origin
+from cellwright_kernel.python.streams import Writer
 
 _FILENO = {"stdout": 1, "stderr": 2}
 
@@ -57,7 +58,11 @@ class TextStream(io.TextIOBase):
         """Take text; returns its length."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        write_here(self._writer, self._stream, text)
+        writer = self._writer
+        if writer.forked:
+            writer.forked.write(self._stream, text)
+        else:
+            writer.write(current_origin(), self._stream, text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:  # type: ignore[override]
@@ -74,7 +79,9 @@ class TextStream(io.TextIOBase):
         return _FILENO[self._stream]
 
     def flush(self) -> None:
-        """Nothing to do: see the module's docstring."""
+        """In the kernel nothing: see the module's docstring. A forked child lets go of an unfinished line."""
+        if self._writer.forked:
+            self._writer.forked.flush(self._stream)
 
     def reconfigure(self, **_ignored: Any) -> None:
         """Accept what scripts ask of a terminal's stream."""

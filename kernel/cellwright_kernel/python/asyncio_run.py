@@ -1,0 +1,70 @@
+"""`asyncio.run()` inside a cell: on the kernel's own loop, which is running already.
+
+Flows in: a cell's code, as a coroutine. Flows out: the same, able to call `asyncio.run` (and `run_until_complete`) in its
+synchronous parts. Decided here: each stretch of the cell that does not wait runs in a greenlet of its own. When it calls
+`asyncio.run`, that greenlet stops, the cell itself awaits the coroutine, and the greenlet goes on with what came of it. So
+scripts written for `asyncio.run` work, also with `page`, whose objects belong to the kernel's loop; and the loop is never
+entered twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+
+class _Stretch(greenlet):
+    """One stretch of a cell between two waits."""
+
+
+@types.coroutine
+def driven(cell: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Run a coroutine, stretch by stretch; to be awaited by the cell's background task."""
+    go_on: Callable[[Any], Any] = cell.send
+    argument: Any = None
+    while True:
+        stretch = _Stretch(go_on)
+        stretch.gr_context = getcurrent().gr_context  # the same context, not a copy
+        try:
+            got = stretch.switch(argument)
+            while not stretch.dead:  # it has called asyncio.run, with what it wants awaited
+                try:
+                    value = yield from got.__await__()
+                except BaseException as error:  # noqa: BLE001 - it belongs to the caller of asyncio.run
+                    got = stretch.throw(type(error), error, error.__traceback__)
+                else:
+                    got = stretch.switch(value)
+        except StopIteration as stop:
+            return stop.value
+        try:
+            argument = yield got
+            go_on = cell.send
+        except BaseException as error:  # noqa: BLE001 - it belongs to the cell
+            argument = error
+            go_on = cell.throw
+
+
+def allow_asyncio_run(loop: asyncio.AbstractEventLoop) -> None:
+    """Put our `asyncio.run` in place of Python's, which refuses while a loop runs."""
+    original_run = asyncio.run
+    original_until_complete = loop.run_until_complete
+
+    def run(main: Coroutine[Any, Any, Any], **options: Any) -> Any:
+        stretch = getcurrent()
+        if isinstance(stretch, _Stretch):
+            return stretch.parent.switch(main)
+        return original_run(main, **options)
+
+    def run_until_complete(future: Awaitable[Any]) -> Any:
+        stretch = getcurrent()
+        if isinstance(stretch, _Stretch):
+            return stretch.parent.switch(future)
+        return original_until_complete(future)
+
+    run.__doc__ = original_run.__doc__
+    asyncio.run = run
+    loop.run_until_complete = run_until_complete  # type: ignore[method-assign]

@@ -1,0 +1,124 @@
+"""Playwright's `browser`, `context` and `page` on the desktop's own Chromium, from the first cell that names them.
+
+Flows in: the address of Chromium's DevTools (`CELLWRIGHT_CDP`). Flows out: the three objects of Playwright's async API, as
+they are now, and a sentence when they are not the ones the model had. Decided here: when they are made, namely not before
+they are named, because Playwright's driver is a Node process of 124 MB; that nothing is emulated, so that a page has the
+size of its window; and what happens to a dialog that no listener of the model answers: it is dismissed, and that is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from cellwright_kernel.python.after_import import AfterImport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.async_api import Browser, BrowserContext, Dialog, Page, Playwright
+
+_CONNECT_MS = 10_000
+_NEW_BROWSER = "The browser was restarted: `browser`, `context` and `page` are new objects, and earlier pages are gone."
+_NEW_PAGE = "The page was closed or has crashed: `page` is now another page of the same browser."
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The three objects."""
+
+    browser: Browser
+    context: BrowserContext
+    page: Page
+
+
+class BrowserLink:
+    """The kernel's connection to Chromium.
+
+    Args:
+        say: Tells the model a sentence.
+    """
+
+    def __init__(self, say: Callable[[str], None], after_import: AfterImport, real_stderr: int) -> None:
+        self._say = say
+        self._playwright: Playwright | None = None
+        self._attached: Attached | None = None
+        self._crashed: set[Page] = set()
+        self.real_stderr = real_stderr
+        after_import.do("playwright._impl.transport", self._keep_driver_apart)
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether there has been a connection."""
+        return self._attached is not None
+
+    async def objects(self) -> Attached:
+        """The three objects, alive.
+
+        Raises:
+            playwright.async_api.Error: Chromium does not answer.
+            KeyError: There is no browser on this desktop.
+        """
+        attached = self._attached
+        if attached is not None and not attached.browser.is_connected():
+            self._say(_NEW_BROWSER)
+        if attached is None or not attached.browser.is_connected():
+            attached = await self._connect()
+        elif attached.page.is_closed() or attached.page in self._crashed:
+            self._say(_NEW_PAGE)
+            attached = Attached(attached.browser, attached.context, await self._living_page(attached.context))
+        self._attached = attached
+        return attached
+
+    async def _connect(self) -> Attached:
+        from playwright.async_api import async_playwright
+
+        address = os.environ["CELLWRIGHT_CDP"]
+        if self._playwright is None:
+            self._playwright = await async_playwright().start()
+        browser = await self._playwright.chromium.connect_over_cdp(address, timeout=_CONNECT_MS)
+        context = browser.contexts[0]
+        context.on("dialog", self._on_dialog)
+        self._crashed.clear()
+        return Attached(browser, context, await self._living_page(context))
+
+    async def _living_page(self, context: BrowserContext) -> Page:
+        living = [page for page in context.pages if not page.is_closed() and page not in self._crashed]
+        page = living[0] if living else await context.new_page()
+        page.on("crash", self._crashed.add)
+        return page
+
+    async def _on_dialog(self, dialog: Dialog) -> None:
+        """Do what Playwright does with a dialog that nobody listens for, and say it."""
+        page = dialog.page
+        if page is not None and page._impl_obj.listeners("dialog"):
+            return
+        if dialog.type == "beforeunload":
+            await dialog.accept()
+            return
+        self._say(
+            f"A {dialog.type}() dialog of the page was dismissed: {dialog.message!r}. "
+            "To answer one yourself, register page.on('dialog', handler) before it opens."
+        )
+        await dialog.dismiss()
+
+    def _keep_driver_apart(self, transport: ModuleType) -> None:
+        """Start Playwright's driver in a session of its own, where no interrupt for the cell reaches it."""
+        transport.asyncio = _AsyncioForDriver(self.real_stderr)  # type: ignore[attr-defined]
+
+
+class _AsyncioForDriver:
+    """asyncio as the driver's transport sees it: the driver holds none of a cell's pipes open."""
+
+    def __init__(self, stderr: int) -> None:
+        self._stderr = stderr
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def create_subprocess_exec(self, *command: str, **options: Any) -> asyncio.subprocess.Process:
+        options |= {"start_new_session": True, "stderr": self._stderr}
+        return await asyncio.create_subprocess_exec(*command, **options)
