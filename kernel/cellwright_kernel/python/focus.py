@@ -1,0 +1,163 @@
+"""The program that the keyboard's keys go to, and whether it has read all of them.
+
+Flows in: the display. Flows out: a `Reader`, the focused window with the means to ask its program; yes or no.
+Decided here: how a program is asked (a ping where it answers pings; else whether its process has gone back to sleep),
+and how long a click is given to move the focus before keys follow it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Xlib import X, error
+from Xlib.display import Display
+from Xlib.ext import res
+from Xlib.protocol import event
+from Xlib.xobject.drawable import Window
+
+from cellwright_kernel.python.x_connection import Connection
+
+_CLICK_FOCUS_S = 0.3
+"""A window manager moves the focus within 5 ms of a click; a window that refuses focus costs this much once."""
+
+_ping_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The window that has the keyboard focus."""
+
+    window: Window
+    answers_pings: bool
+    """Whether `window`, the one to ask, speaks _NET_WM_PING."""
+    pid: int | None
+    """Process of a program that does not; None when the server does not know it."""
+
+
+def find_reader(display: Display) -> Reader | None:
+    """Return who reads the keys now; None when they would go to nobody."""
+    try:
+        return _find_reader(display)
+    except error.BadWindow:  # it was closed between two questions
+        return None
+
+
+def has_caught_up(connection: Connection, display: Display, reader: Reader, limit_s: float) -> bool:
+    """Wait until the reader's program has read every key sent so far; False when `limit_s` seconds did not do."""
+    if reader.answers_pings:
+        return _has_answered(connection, display, reader.window, limit_s)
+    if reader.pid is None:
+        return False
+    display.sync()  # the server has handed the keys out
+    asleep = itertools.count()
+    state = Path(f"/proc/{reader.pid}/stat")
+
+    def went_to_sleep() -> bool:
+        # Twice in a row, 2 ms apart: once may be the moment before the keys reached it.
+        nonlocal asleep
+        if not _sleeps(state):
+            asleep = itertools.count()
+        return next(asleep) >= 2
+
+    return connection.wait_until(display, went_to_sleep, limit_s)
+
+
+def await_focus_of_click(connection: Connection, display: Display, clicked: Window) -> None:
+    """Wait until the window that was clicked has the focus, where it is one that the window manager manages."""
+    wm_state, active = display.intern_atom("WM_STATE"), display.intern_atom("_NET_ACTIVE_WINDOW")
+    try:
+        client = _client_within(clicked, wm_state)
+    except error.BadWindow:  # the click closed it
+        return
+    if client is None:
+        return
+    root = display.screen().root
+
+    def has_focus() -> bool:
+        found = root.get_full_property(active, X.AnyPropertyType)
+        if found is None or client.id not in found.value:
+            return False
+        focus = display.get_input_focus().focus
+        return isinstance(focus, Window) and _same_program(display, focus, client)
+
+    connection.wait_until(display, has_focus, _CLICK_FOCUS_S)
+
+
+def _find_reader(display: Display) -> Reader | None:
+    focus = display.get_input_focus().focus
+    if focus == X.PointerRoot:
+        focus = display.screen().root.query_pointer().child
+    root = display.screen().root
+    if not isinstance(focus, Window) or focus == root or _belongs_to_window_manager(display, focus):
+        return None
+    ping = display.intern_atom("_NET_WM_PING")
+    window: Any = focus
+    while isinstance(window, Window) and window != root:
+        if ping in (window.get_wm_protocols() or []):
+            return Reader(window, answers_pings=True, pid=None)
+        window = window.query_tree().parent
+    return Reader(focus, answers_pings=False, pid=_pid(display, focus))
+
+
+def _has_answered(connection: Connection, display: Display, window: Window, limit_s: float) -> bool:
+    root = display.screen().root
+    protocols, ping = display.intern_atom("WM_PROTOCOLS"), display.intern_atom("_NET_WM_PING")
+    number = next(_ping_numbers) & 0x7FFFFFFF
+    # The answer goes to the root window; it is listened to only now, so that nothing piles up between calls.
+    root.change_attributes(event_mask=X.SubstructureNotifyMask)
+    connection.messages.clear()
+    window.send_event(
+        event.ClientMessage(window=window, client_type=protocols, data=(32, [ping, number, window.id, 0, 0]))
+    )
+    display.flush()
+
+    def answered() -> bool:
+        return any(m.client_type == protocols and list(m.data[1])[:2] == [ping, number] for m in connection.messages)
+
+    try:
+        return connection.wait_until(display, answered, limit_s)
+    finally:
+        root.change_attributes(event_mask=X.NoEventMask)
+        connection.messages.clear()
+
+
+def _belongs_to_window_manager(display: Display, window: Window) -> bool:
+    check = display.screen().root.get_full_property(display.intern_atom("_NET_SUPPORTING_WM_CHECK"), X.AnyPropertyType)
+    return bool(check and len(check.value) and _program(display, window.id) == _program(display, check.value[0]))
+
+
+def _same_program(display: Display, one: Window, other: Window) -> bool:
+    return _program(display, one.id) == _program(display, other.id)
+
+
+def _program(display: Display, resource: int) -> int:
+    return int(resource) & ~int(display.display.info.resource_id_mask)
+
+
+def _client_within(window: Window, wm_state: int) -> Window | None:
+    # A frame holds its client one or two levels down.
+    layer = [window]
+    for _ in range(3):
+        for candidate in layer:
+            if candidate.get_full_property(wm_state, X.AnyPropertyType):
+                return candidate
+        layer = [child for parent in layer for child in parent.query_tree().children]
+    return None
+
+
+def _pid(display: Display, window: Window) -> int | None:
+    specs = [{"client": window.id, "mask": res.LocalClientPIDMask}]
+    for found in display.res_query_client_ids(specs).ids:
+        if found.spec.mask == res.LocalClientPIDMask and found.value:
+            return int(found.value[0])
+    return None
+
+
+def _sleeps(stat: Path) -> bool:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] == "S"
+    except OSError:  # it has ended, so nothing is left to be read
+        return True

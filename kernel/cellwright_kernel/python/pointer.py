@@ -1,0 +1,108 @@
+"""The pointer: moves, buttons and the wheel, and who moved it last.
+
+Flows in: coordinates in pixels of the desktop, button numbers of X. Flows out: pointer events, made with XTEST.
+Decided here: that a place outside the desktop is an error and not the nearest corner, and when the fail-safe trips: when
+the pointer stands in a corner and our own last move did not put it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from Xlib import X
+from Xlib.display import Display
+from Xlib.xobject.drawable import Window
+
+from cellwright_kernel.python.x_connection import Connection
+
+Place = tuple[int, int]
+
+
+class Pointer:
+    """Moves the pointer of the display, through the process's one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._put_at: Place | None = None
+        self.clicked: Window | None = None
+        """Where a button was pressed since the last key: the focus may still be on its way there."""
+
+    def position(self) -> Place:
+        """Return where the pointer is, in pixels from the top left."""
+        with self._connection.use() as display:
+            found = display.screen().root.query_pointer()
+            return found.root_x, found.root_y
+
+    def size(self) -> Place:
+        """Return the desktop's present width and height in pixels."""
+        with self._connection.use() as display:
+            geometry = display.screen().root.get_geometry()
+            return geometry.width, geometry.height
+
+    def check(self, x: float, y: float) -> None:
+        """Raise unless the place is on the desktop.
+
+        Raises:
+            ValueError: it is not; the message has the desktop's size.
+        """
+        width, height = self.size()
+        if not (0 <= x < width and 0 <= y < height):
+            raise ValueError(
+                f"({x}, {y}) is outside the desktop, which is {width}x{height} pixels: x goes from 0 to {width - 1}, y from "
+                f"0 to {height - 1}. The pointer was not moved and nothing was clicked. Usually the coordinates come from "
+                "a picture of another size."
+            )
+
+    def move(self, x: int, y: int) -> None:
+        """Move to a place; one outside the desktop, such as an overshooting tween has, is drawn to the edge."""
+        width, height = self.size()
+        x, y = max(0, min(int(x), width - 1)), max(0, min(int(y), height - 1))
+        with self._connection.use() as display:
+            display.xtest_fake_input(X.MotionNotify, x=x, y=y)
+            display.sync()
+        self._put_at = (x, y)
+
+    def button(self, number: int, *, down: bool) -> None:
+        """Press or release a button (1 left, 2 middle, 3 right)."""
+        with self._connection.use() as display:
+            if down:
+                self._note_click(display, number)
+            display.xtest_fake_input(X.ButtonPress if down else X.ButtonRelease, number)
+            display.sync()
+
+    def click(self, number: int, times: int = 1) -> None:
+        """Press and release a button where the pointer is; 4 to 7 are the wheel up, down, left and right."""
+        for done in range(0, times, 64):
+            with self._connection.use() as display:
+                self._note_click(display, number)
+                for _ in range(min(64, times - done)):
+                    display.xtest_fake_input(X.ButtonPress, number)
+                    display.xtest_fake_input(X.ButtonRelease, number)
+                display.sync()
+
+    def release_buttons(self) -> None:
+        """Let go of every button that is down."""
+        with self._connection.use() as display:
+            state = display.screen().root.query_pointer().mask
+            for number in range(1, 6):
+                if state & X.Button1Mask << (number - 1):
+                    display.xtest_fake_input(X.ButtonRelease, number)
+            display.sync()
+
+    def was_moved_into(self, corners: Collection[Place]) -> Place | None:
+        """Return the corner that the pointer stands in, if something other than our own last move put it there."""
+        at = self.position()
+        if at != self._put_at:
+            self._put_at = None  # somebody else has it; when it comes back, it is they who brought it
+        return at if at in corners and self._put_at is None else None
+
+    def leave_corner(self) -> Place:
+        """Move to the middle of the desktop and return that place."""
+        width, height = self.size()
+        self.move(width // 2, height // 2)
+        return width // 2, height // 2
+
+    def _note_click(self, display: Display, number: int) -> None:
+        if number <= 3:
+            child = display.screen().root.query_pointer().child
+            self.clicked = child if isinstance(child, Window) else None

@@ -1,0 +1,155 @@
+"""The process's one connection to its X display.
+
+Flows in: the display's name. Flows out: an open Xlib `Display`, lent to one caller at a time.
+Decided here: who may use the connection when (one lock), that no interrupt strikes in the middle of a request, what
+happens after a fork and after the X server has gone, and that errors about windows which have just vanished are no errors.
+
+python-xlib keeps half-sent requests and its locks in plain attributes: a KeyboardInterrupt inside it leaves a dead
+lock behind or sends bytes twice. So an interrupt that comes while the connection is lent out is kept back and raised
+when it is returned. Whoever borrows it must therefore return it soon: no wait longer than `MAX_LOAN_S`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from Xlib import X, error
+from Xlib.display import Display
+
+MAX_LOAN_S = 1.0
+"""An interrupt waits at most about this long."""
+
+
+class DisplayLost(RuntimeError):
+    """The X server does not answer, so there is no desktop to act on."""
+
+
+class Connection:
+    """Lends the process's one X connection.
+
+    Safe to share between threads (one lock) and to inherit through a fork (the child opens its own at first use).
+    """
+
+    def __init__(self, name: str) -> None:
+        """Remember the display's name, such as `:1`; the connection opens at its first use."""
+        self.name = name
+        self.keymap_changed = True
+        """True when the server has announced another keyboard mapping since somebody set this to False."""
+        self.messages: list[Any] = []
+        """Client messages that arrived, oldest first; whoever waits for one empties it."""
+        self.interrupted = False
+        """True when an interrupt came during this loan; a loop that waits should stop waiting."""
+        self._display: Display | None = None
+        self._errors: list[error.XError] = []
+        self._lock = threading.RLock()
+        _connections.add(self)
+
+    @contextmanager
+    def use(self) -> Iterator[Display]:
+        """Borrow the display; interrupts of the main thread are kept back until it is returned.
+
+        Raises:
+            DisplayLost: the server cannot be reached, or went away meanwhile.
+            KeyboardInterrupt: one came meanwhile; raised after the display was returned.
+        """
+        with self._lock, _interrupts_kept_back(self):
+            try:
+                display = self._open()
+                yield display
+                display.flush()
+            except (error.ConnectionClosedError, error.DisplayError, ConnectionError) as gone:
+                self._display = None
+                raise DisplayLost(
+                    f"The X display {self.name} does not answer ({gone}). Usually its server was ended. Variables are "
+                    "kept; windows are gone. Nothing on the desktop can be done until the session has a new one."
+                ) from None
+        self._raise_errors()
+
+    def read_events(self, display: Display, wait_s: float = 0.0) -> None:
+        """Take in what the server has sent, waiting up to `wait_s` seconds for something to come."""
+        if not display.pending_events() and wait_s > 0:
+            select.select([display.fileno()], [], [], wait_s)
+        for _ in range(display.pending_events()):
+            event = display.next_event()
+            if event.type == X.MappingNotify and event.request != X.MappingPointer:
+                self.keymap_changed = True
+            elif event.type == X.ClientMessage:
+                self.messages.append(event)
+
+    def wait_until(self, display: Display, fact: Callable[[], bool], limit_s: float) -> bool:
+        """Ask for `fact` until it holds, the limit is over or an interrupt came. Returns whether it holds."""
+        end = time.monotonic() + min(limit_s, MAX_LOAN_S)
+        while not fact():
+            left = end - time.monotonic()
+            if left <= 0 or self.interrupted:
+                return False
+            self.read_events(display, min(left, 0.002))
+        return True
+
+    def _open(self) -> Display:
+        if self._display is None:
+            self._display = Display(self.name)
+            self._display.set_error_handler(self._note_error)
+            self.keymap_changed = True
+            self.messages.clear()
+        return self._display
+
+    def _note_error(self, what: error.XError, _request: Any) -> None:
+        # A window may vanish between looking and asking; whoever asked sees that from the reply that is missing.
+        if not isinstance(what, error.BadWindow | error.BadDrawable | error.BadMatch):
+            self._errors.append(what)
+
+    def _raise_errors(self) -> None:
+        if self._errors:
+            errors, self._errors = self._errors, []
+            raise RuntimeError(f"The X display {self.name} refused a request: {errors[0]}")
+
+    def _forget(self) -> None:
+        # In a forked child: the socket is the parent's too, and the lock may be held by a thread that is not here.
+        self._display, self._lock, self.interrupted = None, threading.RLock(), False
+
+
+_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for connection in list(_connections):
+        connection._forget()  # noqa: SLF001
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+@contextmanager
+def _interrupts_kept_back(connection: Connection) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is ever interrupted
+        yield
+        return
+    kept: list[FrameType | None] = []
+
+    def keep(_number: int, frame: FrameType | None) -> None:
+        kept.append(frame)
+        connection.interrupted = True
+
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):  # nobody listens: ignored, or the process ends
+        yield
+        return
+    # Either this raises the interrupt before it changes anything, or from here on `keep` gets it: there is no gap.
+    signal.signal(signal.SIGINT, keep)
+    try:
+        yield
+    finally:
+        connection.interrupted = False
+        signal.signal(signal.SIGINT, before)
+    if kept:
+        before(signal.SIGINT, kept[0])
