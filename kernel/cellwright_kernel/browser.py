@@ -63,7 +63,9 @@ _FLAGS = (
     "--disable-session-crashed-bubble",
     "--hide-crash-restore-bubble",
     "--disable-search-engine-choice-screen",
-    "--disable-features=Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider",
+    # Without the web pages that draw the address bar's popup, 52 MB and a renderer less (PSS 321 MB against 373).
+    "--disable-features=Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider,"
+    "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
     "--password-store=basic",
     "--ozone-platform=x11",
     "--force-device-scale-factor=1",

@@ -124,8 +124,9 @@ class Child:
         end = loop.time() + within_s
         while (found := await fact()) is None:
             if not self.running or loop.time() > end:
+                within = f" within {within_s:g} s" if self.running else ""
                 state = self.how_it_ended().rstrip(".")
-                raise NotUp(f"No {what} came up within {within_s:g} s ({state}). {_REMEDY} Its log:\n{self.tail()}")
+                raise NotUp(f"No {what} came up{within} ({state}). {_REMEDY} Its log:\n{self.tail()}")
             await asyncio.sleep(_LOOK_EVERY_S)
         return found
 

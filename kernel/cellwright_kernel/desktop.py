@@ -31,6 +31,8 @@ from Xlib import X
 from Xlib import display as xlib
 from Xlib.error import ConnectionClosedError, DisplayConnectionError
 from Xlib.ext import xtest
+from Xlib.protocol.event import ClientMessage
+from Xlib.xobject.drawable import Window as XWindow
 
 from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.wire import HostSettings
@@ -43,6 +45,14 @@ _UP_S = 10.0
 
 _PNG_LEVEL = 1
 """A full screen: 12 ms and 28 kB at level 1, 19 ms and 12 kB at level 6."""
+
+_CAUSE_S = 0.2
+
+_LEFT = {
+    "Xvnc": "Every window that was open is gone.",
+    "openbox": "The windows are still there, but without frames, and new ones may not get the keyboard.",
+}
+"""The parts, the cause of the other's end first, and what their end leaves."""
 
 _WINDOW_MANAGER_SETTINGS = Path(__file__).with_name("openbox.xml")
 
@@ -80,7 +90,7 @@ class Desktop:
             **(environment or {}),
         }
         self._number: int | None = None
-        self._children: list[Child] = []
+        self._children: dict[str, Child] = {}
         self._stopping = False
 
     @property
@@ -102,15 +112,16 @@ class Desktop:
     @property
     def fault(self) -> str | None:
         """What ended that should run, as a sentence with the last lines of its log; None when all is well."""
-        ended = [child for child in self._children if not child.running]
+        ended = [name for name in _LEFT if name in self._children and not self._children[name].running]
         if self._stopping or not ended:
             return None
-        return f"{ended[0].how_it_ended()} Windows that were open are gone. Its log:\n{ended[0].tail()}"
+        child = self._children[ended[0]]
+        return f"{child.how_it_ended()} {_LEFT[child.name]} Its log:\n{child.tail()}"
 
     @property
     def running(self) -> bool:
         """True while display and window manager run."""
-        return len(self._children) == 2 and all(child.running for child in self._children)
+        return len(self._children) == len(_LEFT) and all(child.running for child in self._children.values())
 
     async def start(self) -> None:
         """Start display and window manager; return once windows can be opened and get the focus.
@@ -152,6 +163,8 @@ class Desktop:
     async def start_window_manager(self) -> None:
         """Start the window manager; return once it manages windows. The display must be up.
 
+        When it alone has ended, this starts it again.
+
         Raises:
             NotUp: it did not come up.
         """
@@ -160,14 +173,18 @@ class Desktop:
         connection = await asyncio.to_thread(xlib.Display, self.display)
         try:
             await child.wait_for(lambda: _window_manager_of(connection), "window manager", _UP_S)
+            asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
+            await child.wait_for(lambda: _frame_extents(connection, asking), "window manager's answer", _UP_S)
         finally:
             connection.close()
 
     async def ended(self) -> str:
         """Wait until one of the processes has ended by itself; return what ended, as a sentence."""
         async with asyncio.TaskGroup() as group:
-            waits = [group.create_task(child.ended()) for child in self._children]
+            waits = [group.create_task(child.ended()) for child in self._children.values()]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            # The window manager ends with the display, and may be noticed first; the cause is what should be named.
+            await asyncio.wait(waits, timeout=_CAUSE_S)
             for wait in waits:
                 wait.cancel()
         return self.fault or "The desktop was stopped."
@@ -181,6 +198,7 @@ class Desktop:
         Raises:
             NotUp: the display is gone.
         """
+        self._require_display()
         try:
             return await asyncio.to_thread(_take_screenshot, self.display, known)
         except OSError as error:
@@ -192,6 +210,7 @@ class Desktop:
         Raises:
             NotUp: the display is gone.
         """
+        self._require_display()
         try:
             return await asyncio.to_thread(_release_keys, self.display)
         except (DisplayConnectionError, ConnectionClosedError) as error:
@@ -200,15 +219,20 @@ class Desktop:
     async def stop(self) -> None:
         """End every process of the desktop; safe to call twice."""
         self._stopping = True
-        for child in reversed(self._children):
+        for child in reversed(self._children.values()):
             await child.stop()
+
+    def _require_display(self) -> None:
+        """Ask before connecting: a refused connection makes python-xlib try TCP and leave both sockets open."""
+        if "Xvnc" not in self._children or not self._children["Xvnc"].running:
+            raise NotUp(self.fault or "The desktop is not running; it was stopped, or has not been started.")
 
     async def _start_child(self, name: str, command: list[str], pass_fds: list[int] | None = None) -> Child:
         environment = dict(self._environment)
         if self._number is not None:
             environment["DISPLAY"] = self.display
         child = await Child.start(name, command, environment=environment, folder=self._folder, pass_fds=pass_fds or ())
-        self._children.append(child)
+        self._children[name] = child
         return child
 
     async def _pin_keyboard(self) -> None:
@@ -237,6 +261,20 @@ async def _window_manager_of(connection: xlib.Display) -> int | None:
     atom = connection.intern_atom("_NET_SUPPORTING_WM_CHECK")
     found = connection.screen().root.get_full_property(atom, X.AnyPropertyType)
     return int(found.value[0]) if found else None
+
+
+async def _frame_extents(connection: xlib.Display, window: XWindow) -> list[int] | None:
+    """Ask the window manager how wide it would frame `window`, and return its answer once it is there.
+
+    openbox names itself on the root before it takes requests: of windows mapped right then, every third was never shown.
+    """
+    found = window.get_full_property(connection.intern_atom("_NET_FRAME_EXTENTS"), X.AnyPropertyType)
+    if found:
+        return list(found.value)
+    kind = connection.intern_atom("_NET_REQUEST_FRAME_EXTENTS")
+    request = ClientMessage(window=window, client_type=kind, data=(32, [0] * 5))
+    connection.screen().root.send_event(request, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
+    return None
 
 
 def _paint_background(display: str) -> None:

@@ -1,0 +1,198 @@
+"""A real Xvnc and a real window manager: they come up, are looked at, lose their held keys, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import select
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from PIL import Image
+from Xlib import X
+from Xlib import display as xlib
+from Xlib.ext import xtest
+
+from cellwright_kernel.child import Child, NotUp
+from cellwright_kernel.desktop import Desktop
+from cellwright_kernel.wire import HostSettings
+
+pytestmark = [pytest.mark.slow]
+
+_BACKGROUND = (0x3A, 0x5F, 0x7D)
+
+
+@pytest_asyncio.fixture
+async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
+    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
+    await started.start()
+    pids = [child.pid for child in started._children.values()]
+    yield started
+    await started.stop()
+    assert [pid for pid in pids if _runs(pid)] == []
+    assert not started.vnc_socket.exists()
+
+
+async def test_a_new_desktop_shows_its_background(desktop: Desktop) -> None:
+    shot = await desktop.screenshot()
+    assert (shot.width, shot.height) == (1440, 1000)
+    with Image.open(io.BytesIO(shot.png)) as picture:
+        assert picture.size == (1440, 1000)
+        assert picture.getcolors() == [(1440 * 1000, _BACKGROUND)]
+
+
+async def test_an_unchanged_screen_is_not_encoded_again(desktop: Desktop) -> None:
+    first = await desktop.screenshot()
+    assert await desktop.screenshot(known=first) is first
+    connection = xlib.Display(desktop.display)
+    _window(connection)
+    changed = await desktop.screenshot(known=first)
+    assert changed.pixels_sha256 != first.pixels_sha256
+    connection.close()
+
+
+async def test_a_new_window_gets_the_focus_and_a_title_bar(desktop: Desktop) -> None:
+    connection = xlib.Display(desktop.display)
+    window = _window(connection)
+    atom = connection.intern_atom("_NET_ACTIVE_WINDOW")
+    await _until(lambda: _property(connection, atom) == [window.id])
+    extents = window.get_full_property(connection.intern_atom("_NET_FRAME_EXTENTS"), X.AnyPropertyType).value
+    assert extents[2] > 10
+    connection.close()
+
+
+async def test_held_keys_and_buttons_are_let_go(desktop: Desktop) -> None:
+    connection = xlib.Display(desktop.display)
+    shift, letter = connection.keysym_to_keycode(0xFFE1), connection.keysym_to_keycode(ord("a"))
+    for code in (shift, letter):
+        xtest.fake_input(connection, X.KeyPress, code)
+    xtest.fake_input(connection, X.ButtonPress, 1)
+    connection.sync()
+    assert await desktop.release_keys() == 3
+    assert not any(connection.query_keymap())
+    assert not connection.screen().root.query_pointer().mask & X.Button1Mask
+    assert await desktop.release_keys() == 0
+    connection.close()
+
+
+async def test_the_keyboard_is_american(desktop: Desktop) -> None:
+    connection = xlib.Display(desktop.display)
+    atom = connection.intern_atom("_XKB_RULES_NAMES")
+    rules = connection.screen().root.get_full_property(atom, X.AnyPropertyType).value
+    assert bytes(rules).split(b"\0")[:4] == [b"evdev", b"pc105", b"us", b""]
+    connection.close()
+
+
+async def test_the_end_of_a_part_is_noticed_and_named(desktop: Desktop) -> None:
+    assert desktop.running
+    assert desktop.fault is None
+    async with asyncio.TaskGroup() as group:
+        ended = group.create_task(desktop.ended())
+        os.kill(desktop._children["Xvnc"].pid, signal.SIGTERM)
+        async with asyncio.timeout(3):
+            assert (await ended).startswith("Xvnc exited with status 0. Every window that was open is gone.")
+    assert not desktop.running
+    with pytest.raises(NotUp, match=r"Xvnc exited with status 0\."):
+        await desktop.screenshot()
+    with pytest.raises(NotUp, match=r"Xvnc exited with status 0\."):
+        await desktop.release_keys()
+
+
+async def test_a_window_manager_that_ended_can_be_started_again(desktop: Desktop) -> None:
+    os.kill(desktop._children["openbox"].pid, signal.SIGKILL)
+    async with asyncio.timeout(3):
+        assert (await desktop.ended()).startswith("openbox was ended by SIGKILL. The windows are still there")
+    await desktop.start_window_manager()
+    assert desktop.running
+    assert desktop.fault is None
+
+
+async def test_two_desktops_do_not_meet(desktop: Desktop, tmp_path: Path) -> None:
+    folder = tmp_path / "second"
+    folder.mkdir()
+    other = Desktop(HostSettings(door="fd:3", home=str(folder), width=800, height=600), folder)
+    await other.start()
+    assert other.display != desktop.display
+    assert (await other.screenshot()).width == 800
+    await other.stop()
+
+
+async def test_stop_may_be_called_twice_and_before_start(tmp_path: Path) -> None:
+    desktop = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
+    await desktop.stop()
+    await desktop.stop()
+    with pytest.raises(NotUp, match="has not been started"):
+        _ = desktop.display
+
+
+async def test_a_part_that_does_not_come_up_is_told_with_its_log(tmp_path: Path) -> None:
+    child = await Child.start(
+        "server", ["sh", "-c", "echo no fonts; exit 3"], environment={"PATH": os.environ["PATH"]}, folder=tmp_path
+    )
+
+    async def never() -> None:
+        return None
+
+    with pytest.raises(NotUp) as caught:
+        await child.wait_for(never, "X display", within_s=5)
+    assert str(caught.value) == (
+        "No X display came up (server exited with status 3). Usually a package is missing or the memory is used up; "
+        "`cellwright doctor` says which. Its log:\n    no fonts"
+    )
+
+
+async def test_a_child_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    script = "trap '' TERM; sleep 600 & echo $!; wait; sleep 600"
+    child = await Child.start(
+        "stubborn", ["sh", "-c", script], environment={"PATH": os.environ["PATH"]}, folder=tmp_path
+    )
+
+    async def grandchild() -> int | None:
+        return int(child.log() or 0) or None
+
+    pid = await child.wait_for(grandchild, "grandchild", within_s=5)
+    await child.stop(gently_s=0.1)
+    await _until(lambda: not _runs(pid))
+    assert child.how_it_ended() == "stubborn was ended by SIGKILL."
+
+
+def _window(connection: xlib.Display) -> xlib.X:
+    screen = connection.screen()
+    window = screen.root.create_window(100, 100, 300, 200, 0, screen.root_depth, background_pixel=screen.white_pixel)
+    window.set_wm_name("a window")
+    window.change_attributes(event_mask=X.ExposureMask)
+    window.map()
+    _wait(connection, X.Expose)
+    return window
+
+
+async def _until(fact: Callable[[], bool]) -> None:
+    async with asyncio.timeout(3):
+        while not fact():  # noqa: ASYNC110 - another process makes it so
+            await asyncio.sleep(0.01)
+
+
+def _wait(connection: xlib.Display, kind: int) -> None:
+    """Take events until one of that kind, at most 3 s."""
+    end = time.monotonic() + 3
+    while not connection.pending_events() or connection.next_event().type != kind:
+        assert time.monotonic() < end, "the window was never shown"
+        select.select([connection.fileno()], [], [], 0.1)
+
+
+def _property(connection: xlib.Display, atom: int) -> list[int]:
+    found = connection.screen().root.get_full_property(atom, X.AnyPropertyType)
+    return list(found.value) if found else []
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
