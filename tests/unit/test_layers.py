@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 LAYERS = (
+    ("__main__",),
     ("testing",),  # the doubles stand in for anything, and nothing but tests imports them
     ("cli",),
     ("gateway",),

@@ -53,8 +53,8 @@ def registry_hosts() -> set[str]:
 
 
 def machine_paths() -> list[str]:
-    """Return patterns of paths that exist only where somebody works on the project; `agent` lives inside the sandbox."""
-    return [re.escape(str(ROOT)) + r"\b", r"/home/(?!agent\b)\w+/", r"/Users/\w+/"]
+    """Return patterns of paths of one machine; `agent` lives inside the sandbox, `somebody` in tests."""
+    return [re.escape(str(ROOT)) + r"\b", r"/home/(?!agent\b|somebody\b)\w+/", r"/Users/\w+/"]
 
 
 @pytest.mark.parametrize("kind", ["registry", "machine"])
