@@ -14,7 +14,7 @@ LAYERS = (
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),
-    ("running", "files", "doctor", "endings", "progress"),
+    ("running", "files", "doctor", "bench", "endings", "progress"),
     ("record", "policy", "approval", "budget"),
     ("sandbox", "model"),
     ("egress",),
