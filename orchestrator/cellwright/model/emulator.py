@@ -77,6 +77,13 @@ class Emulator:
             self._server.should_exit = True
             await self._serving
 
+    def play(self, script: Script) -> None:
+        """Play another script from now on, and forget what was asked before."""
+        self.script = script
+        self.requests.clear()
+        self._stored.clear()
+        self._refused.clear()
+
     async def serve(self) -> None:
         """Wait until the server ends, which it doesn't by itself."""
         if self._serving is not None:

@@ -1,0 +1,147 @@
+"""The same loop over real HTTP: the openai SDK on one side, the emulator on the other, which refuses what the API would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+
+from cellwright.budget import Budget
+from cellwright.loop import Outcome, run
+from cellwright.model.emulator import Emulator
+from cellwright.model.script import Script
+from cellwright.progress import Arriving
+from cellwright.testing.fake_sandbox import FakeBackend
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Play = Callable[..., Awaitable[tuple[Outcome, Emulator]]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def emulator() -> AsyncIterator[Emulator]:
+    """One server for all tests here: starting and ending one takes 0.2 s."""
+    async with Emulator(Script.parse("Nothing.")) as running:
+        yield running
+
+
+@pytest.fixture
+def played(emulator: Emulator) -> Play:
+    async def play(script: str, **more) -> tuple[Outcome, Emulator]:
+        emulator.play(Script.parse(script))
+        outcome = await run("Do it.", base_url=emulator.base_url, api_key="k", backend=FakeBackend(), **more)
+        return outcome, emulator
+
+    return play
+
+
+LOOKS = """
+I count.
+
+```python
+x = 41
+log("first")
+```
+---
+expect: first
+
+```python
+log(x + 1)
+```
+---
+expect: 42
+expect-not: first
+
+It is 42.
+"""
+
+
+async def test_whole_run_over_http(played: Play):
+    outcome, emulator = await played(LOOKS)
+    assert (outcome.status, outcome.summary, outcome.turns, outcome.cells) == ("done", "It is 42.", 3, 2)
+    assert outcome.usage.input_tokens > 100
+    assert outcome.usage.output_tokens > 10
+    assert len(emulator.requests) == 3
+
+
+async def test_every_request_is_stateless_and_carries_the_instructions(played: Play):
+    _, emulator = await played(LOOKS)
+    for body in emulator.requests:
+        assert body["store"] is False
+        assert body["parallel_tool_calls"] is False
+        assert "previous_response_id" not in body
+        assert body["instructions"].startswith("You do a task")
+        assert [tool["name"] for tool in body["tools"]] == ["exec_py"]
+    kinds = [item["type"] for item in emulator.requests[1]["input"]]
+    assert kinds == ["message", "reasoning", "message", "function_call", "function_call_output"]
+    assert emulator.requests[1]["input"][2]["phase"] == "commentary"
+
+
+async def test_model_that_does_not_see_what_it_expects_ends_the_run(played: Play):
+    outcome, _ = await played(LOOKS.replace("expect: 42", "expect: 43"))
+    assert outcome.status == "failed"
+    assert "expected '43'" in str(outcome.reason)
+    assert "42" in str(outcome.reason)
+
+
+ODD = {
+    "bad JSON": ("```call exec_py\n{code\n```\n---\nexpect: not JSON\nSorry.", "done", 0),
+    "missing code": ('```call exec_py\n{"cod": "1"}\n```\n---\nexpect: no string "code"\nSorry.', "done", 0),
+    "unknown tool": ('```call bash\n{"code": "ls"}\n```\n---\nexpect: no tool \'bash\'\nSorry.', "done", 0),
+    "two calls": ("```python\nlog('a')\n```\n```python\nlog('b')\n```\n---\nexpect: a\nexpect: b\nDone.", "done", 2),
+    "two calls, one bad": (
+        "```python\nlog(1)\n```\n```call exec_py\n{\n```\n---\nexpect: another call\nOh.",
+        "done",
+        0,
+    ),
+    "commentary only": ("phase: commentary\nHm.\n---\n```python\nlog(1)\n```\n---\nexpect: 1\nDone.", "done", 1),
+    "commentary for ever": ("\n---\n".join(["phase: commentary\nHm."] * 5), "stuck", 0),
+    "no phase": ("phase: none\nDone.", "done", 0),
+    "refusal": ("refusal: I won't.", "failed", 0),
+    "incomplete": ("status: incomplete max_output_tokens\n```python\nlog(1)\n```", "failed", 0),
+    "failed": ("status: failed server_error\nHalf a", "failed", 0),
+    "429, then well": ("http: 429\nDone.", "done", 0),
+    "500 twice, then well": ("http: 500 2\nDone.", "done", 0),
+    "429 for ever": ("http: 429 99\nDone.", "failed", 0),
+    "400": ("http: 400 99\nDone.", "failed", 0),
+    "401": ("http: 401 99\nDone.", "failed", 0),
+    "stream that breaks off": ("break\n```python\nlog('never')\n```", "failed", 0),
+    "script that is over": ("```python\nlog(1)\n```", "failed", 1),
+}
+
+
+@pytest.mark.parametrize("title", ODD)
+async def test_odd_response(played: Play, title: str):
+    script, status, cells = ODD[title]
+    outcome, _ = await played(script)
+    assert (outcome.status, outcome.cells) == (status, cells), outcome.reason
+    assert (outcome.reason is None) == (status == "done")
+    last = json.loads((outcome.run_dir / "journal.jsonl").read_text().splitlines()[-1])
+    assert (last["type"], last["status"]) == ("run_closed", status)
+
+
+async def test_retry_is_not_a_turn(played: Play):
+    outcome, emulator = await played("http: 503 2\n```python\nlog(1)\n```\n---\nexpect: 1\nDone.")
+    assert (outcome.status, outcome.turns, len(emulator.requests)) == ("done", 2, 4)
+
+
+async def test_budget_ends_with_the_scripts_own_summary(played: Play):
+    script = "```python\nlog(1)\n```\n---\n```python\nlog(2)\n```\n---\nwrap-up\nexpect: 1\nOne is done."
+    outcome, emulator = await played(script, budget=Budget(turns=1))
+    assert (outcome.status, outcome.summary) == ("budget", "One is done.")
+    assert emulator.requests[-1]["tool_choice"] == "none"
+
+
+async def test_code_arrives_in_pieces(played: Play):
+    pieces: list[str] = []
+
+    def see(progress) -> None:
+        if isinstance(progress, Arriving) and progress.delta.kind == "arguments":
+            assert progress.delta.name == "exec_py"
+            pieces.append(progress.delta.text)
+
+    await played("```python\nlog('" + "x" * 100 + "')\n```\n---\nDone.", on_progress=see)
+    assert len(pieces) > 3
+    assert json.loads("".join(pieces)) == {"code": "log('" + "x" * 100 + "')"}
