@@ -14,6 +14,7 @@ import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 END_S: Final = 5.0
@@ -44,10 +45,18 @@ class Launched:
             self._process.stdin.close()
 
     async def end(self) -> None:
-        """Kill it, and with it everything inside its pid namespace; return once it is reaped."""
+        """Kill it and everything below it; return once all of that is gone.
+
+        The kernel reaps a pid namespace's first process only after every other one in it. So that one is killed, and
+        bubblewrap, which waits for it, ends by itself; killed first, it would leave the last of them for a moment.
+        """
         if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it ended by itself in this moment
-                os.killpg(self._process.pid, signal.SIGKILL)
+            _kill(_children(self.pid))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(END_S):
+                    await self._process.wait()
+        if self._process.returncode is None:
+            _kill([self.pid])
         async with asyncio.timeout(END_S):
             await self._process.wait()
             await self._drain
@@ -88,6 +97,19 @@ async def launch(command: Sequence[str], *, uid: int | None, keep: Sequence[int]
         extra_groups=None if uid is None else (),
     )
     return Launched(process)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] or [pid]
+    except OSError:
+        return [pid]
+
+
+def _kill(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself in this moment
+            os.kill(pid, signal.SIGKILL)
 
 
 def memfd(name: str, data: bytes) -> int:
