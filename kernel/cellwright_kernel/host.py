@@ -82,6 +82,7 @@ class Host:
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
+        self._begun = asyncio.Event()
         self._problems: tuple[str, ...] = ()
 
     @asynccontextmanager
@@ -100,6 +101,9 @@ class Host:
 
     async def ready(self, timeout_s: float) -> Ready:
         """Wait until everything is usable, something has failed, or the time is over."""
+        with contextlib.suppress(TimeoutError):  # the door opens first, so whoever asks may be early
+            async with asyncio.timeout(timeout_s):
+                await self._begun.wait()
         if self._starting is None:
             return Ready(ready=False, missing=("The kernel host is stopping, or has not begun to start.",))
         await asyncio.wait({self._starting}, timeout=timeout_s)
@@ -125,6 +129,7 @@ class Host:
 
     async def _start_and_keep(self, group: asyncio.TaskGroup) -> None:
         self._starting = group.create_task(self._start())
+        self._begun.set()
         try:
             await asyncio.shield(self._starting)
             if self._desktop is not None and self._desktop.usable.is_set():
