@@ -15,7 +15,7 @@ import typer
 import cellwright
 from cellwright.errors import CellwrightError
 
-_GROUPS: Final = ("run", "execute", "serve", "runs", "doctor")
+_GROUPS: Final = ("run", "execute", "serve", "runs", "bench", "doctor")
 """Files of this folder, in the order of `--help`; each has `register(app)`."""
 
 
@@ -41,11 +41,7 @@ def _app() -> typer.Typer:
     )
     app.callback()(_cellwright)
     for group in _GROUPS:
-        try:
-            import_module(f"cellwright.cli.{group}").register(app)
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("cellwright."):
-                raise
+        import_module(f"cellwright.cli.{group}").register(app)
     return app
 
 
