@@ -88,8 +88,11 @@ class BrowserLink:
     async def _living_page(self, context: BrowserContext) -> Page:
         living = [page for page in context.pages if not page.is_closed() and page not in self._crashed]
         page = living[0] if living else await context.new_page()
-        page.on("crash", self._crashed.add)
+        page.on("crash", self._on_crash)
         return page
+
+    def _on_crash(self, page: Page) -> None:  # Playwright can't take a built-in method such as `set.add`
+        self._crashed.add(page)
 
     async def _on_dialog(self, dialog: Dialog) -> None:
         """Do what Playwright does with a dialog that nobody listens for, and say it."""
