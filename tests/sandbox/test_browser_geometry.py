@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -88,9 +87,13 @@ class Bench:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+async def bench(
+    tmp_path_factory: pytest.TempPathFactory,
+    chromium_in: Callable[[Path], str],
+    processes_that_name: Callable[[Path], list[str]],
+) -> AsyncIterator[Bench]:
     folder = tmp_path_factory.mktemp("desktop")
-    settings = HostSettings(door="fd:3", home=str(folder), chromium=_chromium(folder))
+    settings = HostSettings(door="fd:3", home=str(folder), chromium=chromium_in(folder))
     desktop = Desktop(settings, folder)
     await desktop.start_display()
     browser = Browser(settings, desktop.display, folder)
@@ -106,38 +109,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
     finally:
         await browser.stop()
         await desktop.stop()
-    assert _processes_that_name(folder) == []
-
-
-def _chromium(folder: Path) -> str:
-    """Chromium's own sandbox does not work for root: drop to a bare numeric uid there."""
-    chromium = "/usr/lib/chromium/chromium"
-    if os.geteuid() != 0:
-        return chromium
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
-    os.chown(folder, 64001, 64001)
-    wrapper = folder / "chromium-as-nobody"
-    wrapper.write_text(
-        "#!/bin/sh\n"
-        f"chown -R 64001:64001 {folder}/chromium\n"
-        f'exec setpriv --reuid 64001 --regid 64001 --clear-groups {chromium} "$@"\n'
-    )
-    wrapper.chmod(0o755)
-    return str(wrapper)
-
-
-def _processes_that_name(folder: Path) -> list[str]:
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdecimal() and process.name != str(os.getpid()):
-            try:
-                line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if str(folder) in line:
-                found.append(line)
-    return found
+    assert processes_that_name(folder) == []
 
 
 async def test_the_first_page_has_the_viewport_and_is_wholly_on_the_screen(bench: Bench) -> None:

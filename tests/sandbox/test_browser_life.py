@@ -1,0 +1,166 @@
+"""A real Chromium's life: ready, watched, killed, started again; what it may reach, where downloads go, what it shows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from PIL import ImageGrab
+
+from cellwright_kernel.browser import Browser
+from cellwright_kernel.child import NotUp
+from cellwright_kernel.desktop import Desktop
+from cellwright_kernel.devtools import Devtools, DevtoolsError
+from cellwright_kernel.wire import HostSettings
+
+pytestmark = [pytest.mark.sandbox]
+
+
+@pytest_asyncio.fixture
+async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
+    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
+    await started.start()
+    yield started
+    await started.stop()
+
+
+@pytest_asyncio.fixture
+async def browser(
+    desktop: Desktop,
+    tmp_path: Path,
+    chromium_in: Callable[[Path], str],
+    processes_that_name: Callable[[Path], list[str]],
+) -> AsyncIterator[Browser]:
+    settings = HostSettings(door="fd:3", home=str(tmp_path), chromium=chromium_in(tmp_path))
+    started = Browser(settings, desktop.display, tmp_path)
+    await started.start()
+    yield started
+    await started.stop()
+    assert [line for line in processes_that_name(tmp_path / "chromium") if "Xvnc" not in line] == []
+
+
+@pytest.fixture
+def web() -> Iterator[str]:
+    """A web server on the loopback, and its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Pages)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    serving.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    serving.join()
+    server.server_close()
+
+
+class _Pages(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        if self.path == "/report.csv":
+            self.send_header("Content-Type", "text/csv")
+            self.send_header("Content-Disposition", "attachment")
+        else:
+            self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>home</title><a href=/report.csv>report</a>")
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+async def test_a_killed_chromium_is_noticed_and_comes_back_on_the_same_port(browser: Browser) -> None:
+    assert browser.running
+    assert browser.version.startswith("Chrome/")
+    address, pid = browser.cdp_url, browser.pid
+    assert pid is not None
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(browser.watch())
+        os.kill(pid, signal.SIGKILL)
+        async with asyncio.timeout(5):
+            assert (await watching).startswith("chromium was ended by SIGKILL. Its pages are closed.")
+    assert not browser.running
+    assert browser.fault is not None
+    await browser.restart()
+    assert (browser.running, browser.fault, browser.cdp_url) == (True, None, address)
+    assert browser.pid != pid
+    assert await browser.viewport_origin() == (0, 87)
+
+
+async def test_a_profile_in_use_is_refused(browser: Browser, desktop: Desktop, tmp_path: Path) -> None:
+    second = Browser(HostSettings(door="fd:3", home=str(tmp_path)), desktop.display, tmp_path)
+    with pytest.raises(NotUp, match=r"Another Chromium .* uses this profile"):
+        await second.start()
+    assert browser.running
+
+
+async def test_a_chromium_that_does_not_start_is_told_with_its_log(desktop: Desktop, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho 'No usable sandbox!' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    browser = Browser(HostSettings(door="fd:3", home=str(tmp_path), chromium=str(broken)), desktop.display, tmp_path)
+    with pytest.raises(
+        NotUp, match=r"No DevTools port came up \(chromium exited with status 1\).*\n    No usable sandbox!"
+    ):
+        await browser.start()
+    assert not browser.running
+
+
+async def test_loopback_is_reached_and_the_rest_is_not(browser: Browser, web: str) -> None:
+    async with Devtools.opened(browser._socket_url) as devtools:
+        assert await _text(devtools, web) == "report"
+        assert "ERR_PROXY_CONNECTION_FAILED" in await _text(devtools, "http://192.0.2.1/")
+
+
+async def test_a_download_lands_in_the_homes_downloads(browser: Browser, web: str, tmp_path: Path) -> None:
+    async with Devtools.opened(browser._socket_url) as devtools:
+        session = await _open(devtools, web)
+        await _text_of(devtools, session)
+        await devtools.call(
+            "Runtime.evaluate", session, expression="document.querySelector('a').click()", userGesture=True
+        )
+        file = tmp_path / "Downloads" / "report.csv"
+        await _until(file.exists)
+        assert file.read_bytes().startswith(b"<title>home")
+        assert await devtools.evaluate(session, "[innerWidth, innerHeight]") == [1440, 900]
+
+
+async def test_an_alert_is_shown_on_the_screen(browser: Browser, desktop: Desktop, web: str) -> None:
+    """Our own connection must not keep Chromium from showing it: pointer and keyboard are to answer it."""
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(browser.watch())
+        async with Devtools.opened(browser._socket_url) as devtools:
+            session = await _open(devtools, web)
+            await _text_of(devtools, session)
+            with pytest.raises(DevtoolsError, match="not answered within"):
+                await devtools.call("Runtime.evaluate", session, within_s=0.5, expression="alert('here')")
+        await _until(lambda: ImageGrab.grab(xdisplay=desktop.display).getpixel((1, 980)) != (255, 255, 255))
+        watching.cancel()
+
+
+async def _open(devtools: Devtools, url: str) -> str:
+    target = await devtools.call("Target.createTarget", url=url)
+    attached = await devtools.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+    return str(attached["sessionId"])
+
+
+async def _text(devtools: Devtools, url: str) -> str:
+    return await _text_of(devtools, await _open(devtools, url))
+
+
+async def _text_of(devtools: Devtools, session: str) -> str:
+    """The page's text once it has some, at most after 5 s."""
+    async with asyncio.timeout(5):
+        while not (text := await devtools.evaluate(session, "document.body ? document.body.innerText : ''")):  # noqa: ASYNC110 - as below
+            await asyncio.sleep(0.02)
+    return str(text)
+
+
+async def _until(fact: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not fact():  # noqa: ASYNC110 - another process makes it so
+            await asyncio.sleep(0.02)
