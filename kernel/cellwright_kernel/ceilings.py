@@ -37,6 +37,7 @@ class LongText:
         self._kept = bytearray()
         self._tail = ""
         self._tail_began = False
+        self._has_gap = False
         self.chars = 0
         """Characters written, kept or not."""
 
@@ -59,7 +60,7 @@ class LongText:
     def skip(self, chars: int) -> None:
         """Count characters that were written and are not here; what follows is the end of the text."""
         self.chars += chars
-        self._tail_began = True
+        self._tail_began = self._has_gap = True
 
     def release(self) -> None:
         """Give back what it holds of the allowance: it is not shown and not kept."""
@@ -72,10 +73,12 @@ class LongText:
 
     def shown(self, limit: int = ITEM_CHARS) -> tuple[str, int]:
         """Return the text within `limit` characters, and how many were cut out of its middle."""
-        if self.chars <= limit:
+        if self.chars <= limit and not self._has_gap:
             return self.whole() + self._tail, 0
         # four bytes are the longest character; so much holds either half
         head = self._kept[: 4 * limit].decode(errors="ignore")
+        if self._has_gap:
+            return _cut(head, self._tail, self.chars, limit)
         tail = (self._kept[-4 * limit :].decode(errors="ignore") + self._tail)[-limit:]
         return _cut(head, tail, self.chars, limit)
 
@@ -90,12 +93,12 @@ def cut(text: str, limit: int = ITEM_CHARS) -> tuple[str, int]:
 def _cut(head: str, tail: str, chars: int, limit: int) -> tuple[str, int]:
     half = (limit - _MARK_CHARS) // 2
     head, tail = head[:half], tail[-half:]
-    # a border of lines, unless that costs more than a quarter of the half
+    # a border of lines, unless that costs more than a quarter of it
     border = head.rfind("\n") + 1
-    if border > half * 3 // 4:
+    if border > len(head) * 3 // 4:
         head = head[:border]
     border = tail.find("\n") + 1
-    if 0 < border < half // 4:
+    if border < len(tail) // 4:
         tail = tail[border:]
     missing = chars - len(head) - len(tail)
     mark = (
