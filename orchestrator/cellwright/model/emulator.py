@@ -64,7 +64,12 @@ class Emulator:
         door = _listening(self._host, self._port)
         self._port = door.getsockname()[1]
         config = uvicorn.Config(
-            self._app(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+            self._app(),
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
         )
         self._server = _Server(config)
         self._serving = asyncio.ensure_future(self._server.serve(sockets=[door]))
@@ -115,7 +120,7 @@ class Emulator:
         return StreamingResponse(_stream(response, breaks=turn.breaks), media_type="text/event-stream")
 
     def _turn(self, number: int, asked: Conversation) -> ScriptedTurn:
-        if not asked.may_call or not asked.tools:
+        if not asked.may_call:
             return self.script.wrap_up
         if number > len(self.script.turns):
             raise Refused(

@@ -207,7 +207,7 @@ def _is_loopback(base_url: str | None) -> bool:
 
 def _as_json(value: ApiResponse | ResponseOutputItem) -> dict[str, JsonValue]:
     """Return what the server sent, fields unknown to the SDK in it and absent ones not."""
-    return cast("dict[str, JsonValue]", value.to_dict(mode="json"))
+    return cast("dict[str, JsonValue]", value.to_dict(mode="json", warnings=False))
 
 
 def _reason(response: ApiResponse) -> str | None:

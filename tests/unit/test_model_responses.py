@@ -1,0 +1,197 @@
+"""The adapter to the Responses API: what it sends, what it makes of what comes, and what it says when nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response as HttpResponse
+from starlette.routing import Route
+
+from cellwright.errors import ModelError, UsageError
+from cellwright.model.base import Call, Delta, Message, OtherItem, Request, Response
+from cellwright.model.emulator import Emulator
+from cellwright.model.responses import ResponsesModel
+from cellwright.model.script import Script
+
+KEY = "sk-proj-abcdefghijklmnop"
+ASKED = Request("Be good.", ({"type": "message", "role": "user", "content": "Do it."},), ())
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class OddServer(Emulator):
+    """A server that answers with what a test wants."""
+
+    def says(self, body: str, *, status: int = 200, kind: str = "text/event-stream") -> OddServer:
+        self.said = HttpResponse(body, status, media_type=kind)
+        return self
+
+    def _app(self) -> Starlette:
+        async def say(_: HttpRequest) -> HttpResponse:
+            return self.said
+
+        return Starlette(routes=[Route("/v1/responses", say, methods=["POST"])])
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def emulator() -> AsyncIterator[Emulator]:
+    """One server for all tests here: starting and ending one takes 0.2 s."""
+    async with Emulator(Script.parse("Nothing.")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def odd() -> AsyncIterator[OddServer]:
+    async with OddServer(Script.parse("Nothing.")) as running:
+        yield running
+
+
+async def asked(server: Emulator, request: Request = ASKED, deltas: list[Delta] | None = None) -> Response:
+    model = ResponsesModel("m", base_url=server.base_url, api_key=KEY, max_retries=0)
+    try:
+        return await model.respond(request, [].append if deltas is None else deltas.append)
+    finally:
+        await model.close()
+
+
+def script(emulator: Emulator, text: str) -> Emulator:
+    emulator.play(Script.parse(text))
+    return emulator
+
+
+def sse(*events: dict) -> str:
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+async def test_items_are_typed_and_kept_as_they_came(emulator: Emulator):
+    tools = ({"type": "function", "name": "exec_py", "strict": False, "parameters": None},)
+    response = await asked(script(emulator, "I look.\n```python\nlog(1)\n```"), Request("", ASKED.history, tools))
+    reasoning, message, call = response.items
+    assert isinstance(reasoning, OtherItem)
+    assert reasoning.raw["encrypted_content"]
+    assert isinstance(message, Message)
+    assert (message.text, message.phase, message.refusal) == ("I look.", "commentary", None)
+    assert isinstance(call, Call)
+    assert (call.name, json.loads(call.arguments)) == ("exec_py", {"code": "log(1)"})
+    assert call.raw["call_id"] == call.call_id
+    assert response.raw["output"] == [item.raw for item in response.items]
+    assert "async" not in call.raw  # what the server left out is not sent back to it
+
+
+async def test_deltas_are_forwarded_by_kind(emulator: Emulator):
+    deltas: list[Delta] = []
+    await asked(script(emulator, "refusal: I won't.\nBut hello."), deltas=deltas)
+    assert [(delta.kind, delta.text) for delta in deltas] == [("text", "But hello."), ("refusal", "I won't.")]
+
+
+async def test_fields_that_the_sdk_does_not_know_survive(odd: OddServer):
+    item = {"type": "novelty", "id": "n_1", "flavour": {"sweet": True}}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": item, "sequence_number": 0}
+    end = {
+        "type": "response.completed",
+        "sequence_number": 1,
+        "response": {"id": "r", "status": "completed", "output": [item]},
+    }
+    response = await asked(odd.says(sse(done, end)))
+    assert [dict(one.raw) for one in response.items] == [item]
+    assert response.usage.total_tokens == 0
+
+
+async def test_server_that_only_lists_its_items_at_the_end_is_understood(odd: OddServer):
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]}
+    end = {
+        "type": "response.completed",
+        "sequence_number": 0,
+        "response": {"id": "r", "status": "completed", "output": [message]},
+    }
+    response = await asked(odd.says(sse(end)))
+    assert [one.text for one in response.messages] == ["Hi."]
+
+
+BROKEN = {
+    "nothing": ("", "ended before the response did"),
+    "error event": (sse({"type": "error", "message": "overloaded", "code": None, "param": None, "sequence_number": 0}), "overloaded"),
+    "no JSON": ("event: response.created\ndata: {oops\n\n", "broke off"),
+    "HTML": ("<html>not an API</html>", "ended before the response did"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", BROKEN)
+async def test_broken_stream_is_a_model_error(odd: OddServer, title: str):
+    body, said = BROKEN[title]
+    with pytest.raises(ModelError, match=said):
+        await asked(odd.says(body))
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(400, "See its message"), (401, "Check OPENAI_API_KEY"), (404, "--base-url"), (429, "limits"), (503, "later")],
+)
+async def test_refusal_says_what_it_usually_means_what_is_left_and_what_to_do(odd: OddServer, status: int, advice: str):
+    body = json.dumps({"error": {"message": f"No. Your key is {KEY}", "type": "x", "param": None, "code": None}})
+    with pytest.raises(ModelError) as caught:
+        await asked(odd.says(body, status=status, kind="application/json"))
+    said = str(caught.value)
+    assert f"status {status}" in said
+    assert "is recorded" in said
+    assert advice in said
+
+
+async def test_key_is_in_no_message_and_no_cause(odd: OddServer):
+    body = json.dumps({"error": {"message": f"Incorrect: {KEY} or sk-proj-ab***op", "type": "x", "code": None}})
+    with pytest.raises(ModelError) as caught:
+        await asked(odd.says(body, status=401, kind="application/json"))
+    assert "sk-" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+async def test_key_is_not_in_the_repr():
+    model = ResponsesModel("m", base_url="http://127.0.0.1:9/v1", api_key=KEY)
+    assert "sk-" not in repr(model)
+    await model.close()
+
+
+async def test_key_is_not_among_the_parameters():
+    model = ResponsesModel("m", base_url="http://127.0.0.1:9/v1", api_key=KEY)
+    assert "sk-" not in json.dumps(model.parameters(ASKED))
+    await model.close()
+
+
+async def test_server_that_is_not_there_is_said():
+    model = ResponsesModel("m", base_url="http://127.0.0.1:9/v1", api_key=KEY, max_retries=0)
+    with pytest.raises(ModelError, match=r"127\.0\.0\.1:9.*could not be reached"):
+        await model.respond(ASKED, [].append)
+    await model.close()
+
+
+async def test_proxy_of_the_environment_is_not_used_for_loopback(emulator: Emulator, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert (await asked(script(emulator, "Hi."))).messages[0].text == "Hi."
+
+
+async def test_another_server_needs_no_key(emulator: Emulator):
+    model = ResponsesModel("m", base_url=script(emulator, "Hi.").base_url)
+    assert (await model.respond(ASKED, [].append)).messages[0].text == "Hi."
+    await model.close()
+
+
+async def test_no_key_and_no_server_is_used_wrongly():
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        ResponsesModel("m")
+
+
+async def test_cancelling_while_the_model_thinks_leaves_no_connection(emulator: Emulator):
+    waiting = asyncio.ensure_future(asked(script(emulator, "wait: 0.3\nHi.")))
+    async with asyncio.timeout(5):
+        while not emulator.requests:  # noqa: ASYNC110 - the fact is on the other side of a socket
+            await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
