@@ -144,6 +144,9 @@ class Child:
             pass
         self._signal(signal.SIGKILL)
         await self._process.wait()
+        end = asyncio.get_running_loop().time() + _STOP_S
+        while _group_lives(self.pid) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 - others end, not we
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     def _signal(self, number: signal.Signals) -> None:
         try:
@@ -153,3 +156,15 @@ class Child:
 
 
 _REMEDY = "Usually a package is missing or the memory is used up; `cellwright doctor` says which."
+
+
+def _group_lives(group: int) -> bool:
+    """Say whether a process of the group is there that is not a zombie: whose orphans are reaped, others decide."""
+    for process in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = process.read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):  # it has just ended
+            continue
+        if int(its_group) == group and state not in "ZX":
+            return True
+    return False
