@@ -39,7 +39,9 @@ def register(app: typer.Typer) -> None:
 
 def run(
     task: Annotated[str, typer.Argument(help="What is to be done; `-` reads standard input.")],
-    model: Annotated[str, typer.Option(help="Name of the model.")] = DEFAULT_MODEL,
+    model: Annotated[
+        str | None, typer.Option(help=f"Name of the model. Default: {DEFAULT_MODEL}.", show_default=False)
+    ] = None,
     base_url: Annotated[
         str | None, typer.Option(metavar="URL", help="A server of the Responses API, up to /v1. Default: OpenAI.")
     ] = None,
@@ -68,8 +70,9 @@ def run(
     script = Script.read(emulate) if emulate is not None else None
     live = Live(Console(file=sys.stderr if json_ else sys.stdout, quiet=json_))
     words = sys.stdin.read() if task == "-" else task
+    name = model or (DEFAULT_MODEL if script is None else "emulator")
     try:
-        outcome = run_to_its_end(_run(words, model, base_url, script, spec=spec, budget=budget, on_progress=live))
+        outcome = run_to_its_end(_run(words, name, base_url, script, spec=spec, budget=budget, on_progress=live))
     except asyncio.CancelledError:
         live.cancelled()
         raise typer.Exit(INTERRUPTED) from None
