@@ -165,13 +165,20 @@ class KernelProcess:
         """Send a question that every kernel answers when it is free; return its id."""
         return str(self._client.kernel_info())
 
-    def interrupt(self, since: float) -> None:
-        """Send SIGINT to it and to what it has started since a moment, never to Playwright's driver."""
+    def interrupt(self, since: float) -> dict[int, str]:
+        """Send SIGINT to it and to what it has started since a moment, never to Playwright's driver.
+
+        Returns:
+            Process ids and command lines of what it has started.
+        """
         if not self.running:
-            return
-        processes.send(processes.of_kernel(self.pid, self.mark, since=since), signal.SIGINT)
+            return {}
+        children = processes.of_kernel(self.pid, self.mark, since=since)
+        commands = {child.pid: child.command for child in children}
+        processes.send(children, signal.SIGINT)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGINT)
+        return commands
 
     def kill(self) -> None:
         """Send SIGKILL to it."""
@@ -179,8 +186,8 @@ class KernelProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
-    async def kill_children(self, since: float = 0.0) -> list[str]:
-        """Kill what it has started since a moment; return the command lines."""
+    async def kill_children(self, since: float = 0.0) -> dict[int, str]:
+        """Kill what it has started since a moment; return process ids and command lines."""
         return await processes.kill_all(self.pid, self.mark, since=since)
 
     def children(self) -> list[str]:

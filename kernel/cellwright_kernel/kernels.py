@@ -118,6 +118,7 @@ class Kernels:
             raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
         cell = RunningCell(request, lane.outputs, self._clock)
         lane.outputs = self._new_outputs()
+        lane.running = cell
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
         self._running = cell
@@ -156,7 +157,7 @@ class Kernels:
             await running.over()
         if lane.mending is None:  # nothing ran, or it ended soundly in this moment
             lane.restart_asked = False
-            lane.outputs.note(sentences.restarted_between(language))
+            lane.note(sentences.restarted_between(language))
             self._begin_start(lane)
         while lane.mending is not None:
             await _first_of(lane.mending)
@@ -190,6 +191,26 @@ class Kernels:
 
     async def _end_of(self, lane: _Lane, cell: RunningCell) -> End:
         """Send the cell to a kernel that runs, and wait for its end."""
+        end = await self._end_at_first(lane, cell)
+        if end == "kernel_died" and not cell.has_begun and cell.message_id is not None and cell.ladder.rung is None:
+            # it had died before, unnoticed, and has executed nothing
+            cell.begin_again()
+            end = await self._end_at_first(lane, cell)
+        return end
+
+    async def _end_at_first(self, lane: _Lane, cell: RunningCell) -> End:
+        await self._usable_kernel(lane, cell)
+        if cell.ended.done():
+            return cell.ended.result()
+        if lane.kernel is None or not lane.is_up:
+            return "kernel_died"
+        lane.began_at = processes.now()
+        cell.message_id = lane.kernel.execute(cell.request.code, cell.request.number)
+        lane.cells[cell.message_id] = lane.last_cell = cell.request.number
+        return await cell.ended
+
+    async def _usable_kernel(self, lane: _Lane, cell: RunningCell) -> None:
+        """Wait for the desktop and for a kernel that is being mended; start one if there is none; or until the end."""
         if self._usable is not None and not self._usable.is_set():
             usable = asyncio.ensure_future(self._usable.wait())
             await _first_of(usable, cell.ended)
@@ -200,15 +221,6 @@ class Kernels:
             if lane.kernel is not None and lane.fault is None:
                 cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
             await _first_of(self._begin_start(lane), cell.ended)
-        if cell.ended.done():
-            return cell.ended.result()
-        if lane.kernel is None or not lane.is_up:
-            return "kernel_died"
-        lane.running = cell
-        lane.began_at = processes.now()
-        cell.message_id = lane.kernel.execute(cell.request.code, cell.request.number)
-        lane.cells[cell.message_id] = lane.last_cell = cell.request.number
-        return await cell.ended
 
     async def _climb(self, lane: _Lane, cell: RunningCell) -> None:
         async def act(rung: Rung) -> None:
@@ -217,9 +229,9 @@ class Kernels:
                 return
             match rung:
                 case "interrupt":
-                    lane.kernel.interrupt(lane.began_at)
+                    lane.ended |= lane.kernel.interrupt(lane.began_at)
                 case "kill_children":
-                    lane.killed += await lane.kernel.kill_children(lane.began_at)
+                    lane.ended |= await lane.kernel.kill_children(lane.began_at)
                 case _:
                     lane.kernel.kill()
 
@@ -250,12 +262,12 @@ class Kernels:
 
     async def _left(self, lane: _Lane, kernel: KernelProcess, *, kept: bool) -> Left:
         """End what the cell had started, or all that the kernel had if it is lost; let go of keys; look what is left."""
-        killed = [*lane.killed, *await kernel.kill_children(lane.began_at if kept else 0.0)]
-        lane.killed = []
+        ended = lane.ended | await kernel.kill_children(lane.began_at if kept else 0.0)
+        lane.ended = {}
         return Left(
             language=lane.language,
             kernel_kept=kept,
-            ended=[command for command in killed if command],
+            ended=[command for pid, command in ended.items() if command and not processes.is_alive(pid)],
             running=kernel.children() if kept else [],
             keys=await self._let_go(),
         )
@@ -282,7 +294,7 @@ class Kernels:
             if await self._is_healthy(lane):
                 lane.mending = None
                 return
-            lane.outputs.note(sentences.did_not_answer(lane.language))
+            lane.note(sentences.did_not_answer(lane.language))
         lane.restart_asked = False
         await self._replace(lane)
 
@@ -320,7 +332,7 @@ class Kernels:
         await kernel.read(lane.take_reply, lane.take_message)
         if lane.kernel is kernel:
             lane.is_up = False
-            if lane.running is not None:
+            if lane.running is not None and lane.running.message_id is not None:
                 lane.running.end("kernel_died")
 
     def _lane(self, language: Language) -> _Lane:
@@ -352,12 +364,17 @@ class _Lane:
         self.running: RunningCell | None = None
         self.restart_asked = False
         self.began_at = 0.0
-        self.killed: list[str] = []
+        self.ended: dict[int, str] = {}
+        """Process id -> command line of what the running cell had started and was told to end."""
         self.cells: dict[str, int] = {}
         """Message id -> number of the cell."""
         self.last_cell = 0
         self.question = ""
         self.answered = asyncio.Event()
+
+    def note(self, sentence: str) -> None:
+        """Tell the model something: in the cell that runs or waits, else before the next one's own output."""
+        (self.running.outputs if self.running is not None else self.outputs).note(sentence)
 
     def take_reply(self, message: dict[str, Any]) -> None:
         parent = str(message["parent_header"].get("msg_id"))

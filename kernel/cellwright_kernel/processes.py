@@ -77,8 +77,8 @@ def send(processes: Iterable[Process], number: signal.Signals) -> None:
             os.kill(process.pid, number)
 
 
-async def kill_all(kernel: int, mark: str, *, since: float = 0.0) -> list[str]:
-    """Kill what a kernel has started until nothing of it is left; return the command lines."""
+async def kill_all(kernel: int, mark: str, *, since: float = 0.0) -> dict[int, str]:
+    """Kill what a kernel has started until nothing of it is left; return process ids and command lines."""
     killed: dict[int, str] = {}
     for _ in range(_PASSES):
         found = of_kernel(kernel, mark, since=since)
@@ -87,7 +87,7 @@ async def kill_all(kernel: int, mark: str, *, since: float = 0.0) -> list[str]:
         killed.update((process.pid, process.command) for process in found if process.pid not in killed)
         send(found, signal.SIGKILL)
         await asyncio.sleep(0.01)  # between two looks; the kernel needs about a millisecond to let one go
-    return list(killed.values())
+    return killed
 
 
 def become_subreaper() -> None:
@@ -114,14 +114,10 @@ def reap_orphans(seen: set[int]) -> set[int]:
     return dead - seen
 
 
-def how_it_ended(status: int) -> str:
-    """Return an exit status as the end of a sentence."""
-    if status >= 0:
-        return f"exited with status {status}"
-    try:
-        return f"was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was ended by signal {-status}"
+def is_alive(pid: int) -> bool:
+    """Return whether a process is there and not dead."""
+    found = _process(pid)
+    return found is not None and found.state != "Z"
 
 
 def _table() -> list[Process]:

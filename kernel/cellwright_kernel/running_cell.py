@@ -42,6 +42,8 @@ class RunningCell:
         self.ladder = Ladder(request.deadline_s, clock)
         self.message_id: str | None = None
         """Names it to the kernel; None until it was sent."""
+        self.has_begun = False
+        """True once the kernel has said anything of it."""
         self.reply_status: str | None = None
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._idle = False
@@ -59,6 +61,7 @@ class RunningCell:
     def take_message(self, message: dict[str, Any]) -> None:
         """Take what the kernel published of this cell."""
         self._messages += 1
+        self.has_begun = True
         if message["header"].get("msg_type") == "status":
             self._idle = self._idle or message["content"].get("execution_state") == "idle"
             self._look()
@@ -69,6 +72,11 @@ class RunningCell:
         """Say how it ended; the first word counts."""
         if not self.ended.done():
             self.ended.set_result(end)
+
+    def begin_again(self) -> None:
+        """Forget an end that came before the kernel had begun it."""
+        self.message_id = None
+        self.ended = asyncio.get_running_loop().create_future()
 
     def close(self, status: CellStatus, generation: int) -> None:
         """Nothing more comes."""
