@@ -8,12 +8,15 @@ is there already as a link is not followed.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cellwright.errors import BadPath, CellwrightError, UsageError
+from cellwright.record.journal import Journal
+from cellwright.record.records import CopiedFile
 from cellwright.sandbox.base import Spec
 from cellwright.sandbox.door import FILE_BYTES, Door
 
@@ -22,22 +25,26 @@ OUT_FILES: Final = 1000
 OUT_BYTES: Final = 2 * 1024**3
 
 
-async def copy_in(paths: Sequence[Path], door: Door) -> None:
-    """Copy files and folders into the sandbox's home, under their own names.
+async def copy_in(paths: Sequence[Path], door: Door, journal: Journal) -> tuple[CopiedFile, ...]:
+    """Copy files and folders into the sandbox's home, under their own names; keep them in the run, and return them.
 
     Raises:
         UsageError: One does not exist, is a link, is not a regular file, or is too large. Nothing is copied then.
     """
+    copied = []
     for source, name in list(_files_below(paths)):
-        await door.write_file(name, source.read_bytes())
+        data = source.read_bytes()
+        await door.write_file(name, data)
+        copied.append(CopiedFile(path=name, size_bytes=len(data), sha256=journal.blob(data)))
+    return tuple(copied)
 
 
-async def copy_out(door: Door, spec: Spec) -> list[Path]:
+async def copy_out(door: Door, spec: Spec) -> tuple[CopiedFile, ...]:
     """Copy what is new in the sandbox's home into the caller's folder; return the files written."""
     if spec.out is None:
-        return []
+        return ()
     entered = {name: source.stat().st_size for source, name in _files_below(spec.files)}
-    written: list[Path] = []
+    written: list[CopiedFile] = []
     size = 0
     for info in await door.list_files():
         if _is_hidden(info.path) or entered.get(info.path) == info.size_bytes:
@@ -49,8 +56,10 @@ async def copy_out(door: Door, spec: Spec) -> list[Path]:
                 f"{len(written)} files were copied to {spec.out}."
             )
         data = b"".join([chunk async for chunk in door.read_file(info.path)])
-        written.append(_write(spec.out, info.path, data))
-    return written
+        _write(spec.out, info.path, data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        written.append(CopiedFile(path=info.path, size_bytes=len(data), sha256=sha256))
+    return tuple(written)
 
 
 def _files_below(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
@@ -90,7 +99,7 @@ def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 
-def _write(folder: Path, name: str, data: bytes) -> Path:
+def _write(folder: Path, name: str, data: bytes) -> None:
     """Write below `folder`; every component is opened without following a link."""
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or any(part in {"..", ""} or "\0" in part for part in parts):
@@ -111,4 +120,3 @@ def _write(folder: Path, name: str, data: bytes) -> Path:
         raise CellwrightError(f"{name[:200]!r} from the sandbox could not be written to {folder}: {error}.") from error
     finally:
         os.close(at)
-    return folder.joinpath(*parts)

@@ -26,7 +26,7 @@ YIELD_S: Final = 120.0
 
 
 @dataclass(eq=False)
-class _Lease:
+class _Holding:
     session: asyncio.Future[Session]
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -62,7 +62,7 @@ class Pool:
         self._idle_s = idle_s
         self._runs = runs
         self._backend = backend
-        self._leases: dict[str, _Lease] = {}
+        self._leases: dict[str, _Holding] = {}
         self._tasks = asyncio.TaskGroup()
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -119,13 +119,13 @@ class Pool:
         lease.closing.set()
         await lease.closed.wait()
 
-    def _open(self, session_id: str, driver: Driver, spec: Spec) -> _Lease:
-        lease = _Lease(asyncio.get_running_loop().create_future())
+    def _open(self, session_id: str, driver: Driver, spec: Spec) -> _Holding:
+        lease = _Holding(asyncio.get_running_loop().create_future())
         self._leases[session_id] = lease
         self._tasks.create_task(self._own(session_id, lease, driver, spec), name=f"session {session_id}")
         return lease
 
-    async def _own(self, session_id: str, lease: _Lease, driver: Driver, spec: Spec) -> None:
+    async def _own(self, session_id: str, lease: _Holding, driver: Driver, spec: Spec) -> None:
         """Open the session, hold it until it is to close, close it; all in one task."""
         try:
             async with Session.open(

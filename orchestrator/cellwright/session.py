@@ -14,27 +14,27 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cellwright.egress import EgressProxy, EgressRequest
+from cellwright.egress import EgressRequest
 from cellwright.errors import CellwrightError, CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
-from cellwright.files import copy_in, copy_out
+from cellwright.files import copy_out
+from cellwright.lease import Lease, lease
 from cellwright.record import records
 from cellwright.record.journal import Journal, open_run
 from cellwright.running import OnEvent, RunningCell
 from cellwright.sandbox import backend_named
-from cellwright.sandbox.base import Backend, Sandbox, SandboxInfo, Spec
-from cellwright.sandbox.place import sockets_folder
+from cellwright.sandbox.base import Backend, SandboxInfo, Spec
+from cellwright.sandbox.door import Door
 from cellwright_kernel.wire import (
     Cell,
     Execute,
     FileInfo,
     Language,
-    Text,
 )
 
 CODE_BYTES: Final = 64 * 1024
@@ -48,18 +48,14 @@ GRACE_S: Final = 1.0
 class Session:
     """One lease of one sandbox. Made by `Session.open`."""
 
-    def __init__(self, session_id: str, spec: Spec, backend: Backend, journal: Journal, sandbox: Sandbox) -> None:
+    def __init__(self, session_id: str, spec: Spec, journal: Journal, given: Lease) -> None:
         self.id = session_id
         self.spec = spec
         self.journal = journal
-        self._backend = backend
-        self._sandbox = sandbox
-        self._ended = asyncio.ensure_future(sandbox.ended())  # cancelled in _let_go
-        self._egress_socket: Path | None = None
-        self._executing: int | None = None
+        self._lease = given
+        self._executing: tuple[int, Language] | None = None
         self._cells = 0
-        self._notices: list[Text] = []
-        self._screen: asyncio.Task[None] | None = None  # awaited before the next cell and in _let_go
+        self._screen: asyncio.Task[None] | None = None  # awaited before the next cell and in _finish
         self._screen_tag: str | None = None
         self._screen_sha: str | None = None
         self._closed = False
@@ -69,7 +65,7 @@ class Session:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "executing" if self._executing is not None else "idle"
-        return f"<Session {self.id}: {state}, {self._cells} cells, {self._sandbox!r}>"
+        return f"<Session {self.id}: {state}, {self._cells} cells, {self._lease!r}>"
 
     @classmethod
     @asynccontextmanager
@@ -104,29 +100,20 @@ class Session:
         journal = open_run(runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model)
         end = _End("failed", reason="The session could not be opened.")
         try:
-            async with AsyncExitStack() as stack:
-                session: Session | None = None
+            session: Session | None = None
 
-                def note(request: EgressRequest) -> None:
-                    journal.append(_egress_record(request, session._executing if session else None))
+            def note(request: EgressRequest) -> None:
+                journal.append(records.Egress.of(request, cell=session.executing if session else None))
 
-                socket = await stack.enter_async_context(_egress(spec, note))
-                session = cls(session_id, spec, backend, journal, await backend.start(spec, egress_socket=socket))
-                session._egress_socket = socket
+            async with lease(backend, spec, journal, note) as given:
+                session = cls(session_id, spec, journal, given)
+                files = await given.start()
+                journal.append(
+                    records.SessionOpened(session_id=session_id, sandbox=session.info.model_dump(), files=files)
+                )
                 end = session._end
-                stack.push_async_callback(session._let_go)
-                await copy_in(spec.files, session._sandbox.door)
-                journal.append(records.SessionOpened(session_id=session_id, sandbox=session.info.model_dump()))
-                try:
+                async with session._open():
                     yield session
-                except asyncio.CancelledError:
-                    session.conclude("cancelled", reason="It was interrupted from outside.")
-                    raise
-                except BaseException as error:
-                    session.conclude("failed", reason=str(error) or type(error).__name__)
-                    raise
-                finally:
-                    await session._finish()
         finally:
             journal.close(end.status, reason=end.reason, summary=end.summary)
 
@@ -143,12 +130,12 @@ class Session:
     @property
     def info(self) -> SandboxInfo:
         """What is in force in its sandbox."""
-        return self._sandbox.info
+        return self._lease.sandbox.info
 
     @property
     def executing(self) -> int | None:
         """Number of the cell that is running; None when idle."""
-        return self._executing
+        return self._executing[0] if self._executing else None
 
     @property
     def idle_s(self) -> float:
@@ -185,7 +172,7 @@ class Session:
                 "Send it in parts, or as a file."
             )
         self._cells += 1
-        self._executing = self._cells
+        self._executing = self._cells, language
         running = asyncio.ensure_future(
             self._execute(self._cells, code, language, deadline_s or self.spec.cell_deadline_s, on_event, call=call)
         )
@@ -210,40 +197,41 @@ class Session:
     async def interrupt(self) -> None:
         """Interrupt the running cell; nothing happens when none runs."""
         if self._executing is not None and not self._closed:
-            await self._sandbox.door.interrupt("python")
+            await self._lease.sandbox.door.interrupt(self._executing[1])
 
     async def restart(self, language: Language = "python") -> None:
         """Replace a kernel: its variables are gone, files and desktop stay."""
         self._refuse()
-        await self._living_sandbox()
-        await self._sandbox.door.restart(language)
+        await (await self._door()).restart(language)
         self.journal.append(records.KernelRestarted(language=language))
 
     async def screenshot(self) -> bytes:
         """Return the desktop as it is now, a PNG."""
         self._touch()
-        taken = await (await self._living_sandbox()).door.screenshot()
+        taken = await (await self._door()).screenshot()
         return taken[0] if taken else b""
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""
         self._touch()
-        return await (await self._living_sandbox()).door.list_files(path)
+        return await (await self._door()).list_files(path)
 
     async def read_file(self, path: str) -> bytes:
         """Return a file of the sandbox's home."""
         self._touch()
-        return b"".join([chunk async for chunk in (await self._living_sandbox()).door.read_file(path)])
+        return b"".join([chunk async for chunk in (await self._door()).read_file(path)])
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Write a file into the sandbox's home."""
         self._touch()
-        await (await self._living_sandbox()).door.write_file(path, data)
+        await (await self._door()).write_file(path, data)
+        self.journal.append(records.FileWritten(path=path, sha256=self.journal.blob(data), size_bytes=len(data)))
 
     async def delete_file(self, path: str) -> None:
         """Remove a file from the sandbox's home."""
         self._touch()
-        await (await self._living_sandbox()).door.delete_file(path)
+        await (await self._door()).delete_file(path)
+        self.journal.append(records.FileDeleted(path=path))
 
     async def _execute(
         self,
@@ -272,10 +260,9 @@ class Session:
                     call_id=call.call_id if call else None,
                 )
             )
-            sandbox = await self._living_sandbox()
+            sandbox = await self._lease.living()
             started = time.monotonic()
-            running = RunningCell(self._notices, on_event)
-            self._notices = []
+            running = RunningCell(self._lease.take_notices(), on_event)
             request = Execute(number=number, language=language, code=code, deadline_s=deadline_s)
             try:
                 async with asyncio.timeout(deadline_s + LADDER_S + GRACE_S):
@@ -294,38 +281,17 @@ class Session:
     async def _lose(self, running: RunningCell, error: Exception) -> None:
         """The sandbox is of no use any more: end it, and say what that means."""
         reason = str(error) or "The kernel host did not answer in time."
-        await self._end_sandbox()
+        await self._lease.end()
+        self._screen_tag = None
         running.lost(
             f"The sandbox was lost while this cell ran, and ended. {reason} Its variables, files and windows are gone. "
             "The next cell starts in a new, empty sandbox."
         )
 
-    async def _living_sandbox(self) -> Sandbox:
-        """Return the sandbox; where it has ended, a new one, and the next cell is told."""
+    async def _door(self) -> Door:
         if self._closed:
             raise SessionClosed
-        if not self._ended.done():
-            return self._sandbox
-        how = "" if self._ended.cancelled() or self._ended.exception() else self._ended.result()
-        if not self._ended.cancelled():  # it ended by itself between two cells
-            text = (
-                f"The sandbox ended between two cells ({how}) and was replaced: variables, files and windows are gone."
-            )
-            self._notices.append(Text(text=text, source="notice"))
-        await self._end_sandbox()
-        self._sandbox = await self._backend.start(self.spec, egress_socket=self._egress_socket)
-        self._ended = asyncio.ensure_future(self._sandbox.ended())
-        self._screen_tag = None
-        await copy_in(self.spec.files, self._sandbox.door)
-        self.journal.append(
-            records.Note(topic="sandbox", text="A new one was started in place of the one that was lost.")
-        )
-        return self._sandbox
-
-    async def _end_sandbox(self) -> None:
-        self._ended.cancel()
-        await asyncio.gather(self._ended, return_exceptions=True)
-        await self._sandbox.close()
+        return (await self._lease.living()).door
 
     async def _take_screen_first(self) -> None:
         if self._screen is not None:
@@ -334,10 +300,10 @@ class Session:
 
     async def _take_screen(self, number: int) -> None:
         """Take the screen after a cell, if anything on it changed; a lost sandbox has none."""
-        if self._ended.done():
+        if not self._lease.lives:
             return
         try:
-            taken = await self._sandbox.door.screenshot(self._screen_tag)
+            taken = await self._lease.sandbox.door.screenshot(self._screen_tag)
         except CellwrightError as error:
             self.journal.append(records.Note(topic="screen", text=f"None could be taken: {error}", cell=number))
             return
@@ -345,23 +311,35 @@ class Session:
             png, self._screen_tag = taken
             self._screen_sha = self.journal.screenshot(png, after_cell=number)
 
-    async def _finish(self) -> None:
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[None]:
+        """Hold the session open; how the block ends is how the run ends, unless `conclude` said otherwise."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.conclude("cancelled", reason="It was interrupted from outside.")
+            raise
+        except BaseException as error:
+            self.conclude("failed", reason=str(error) or type(error).__name__)
+            raise
+        finally:
+            written = await self._finish()
+            self._closed = True
+            self.journal.append(records.SessionClosed(session_id=self.id, files=written))
+
+    async def _finish(self) -> tuple[records.CopiedFile, ...]:
         """The last things while the sandbox lives: the screen, and the files that are to be kept."""
         await self._take_screen_first()
-        if self.spec.out is not None and not self._ended.done():
-            await copy_out(self._sandbox.door, self.spec)
-
-    async def _let_go(self) -> None:
-        self._closed = True
-        await self._end_sandbox()
-        self.journal.append(records.SessionClosed(session_id=self.id))
+        if self.spec.out is None or not self._lease.lives:
+            return ()
+        return await copy_out(self._lease.sandbox.door, self.spec)
 
     def _refuse(self) -> None:
         if self._closed:
             raise SessionClosed
         if self._executing is not None:
             raise SessionBusy(
-                f"Cell {self._executing} is still running in this session. Usually two drivers share one session id. "
+                f"Cell {self._executing[0]} is still running in this session. Usually two drivers share one session id. "
                 "It goes on undisturbed. Wait for it, interrupt it, or use another session."
             )
 
@@ -384,36 +362,3 @@ class _End:
     status: records.RunEnd
     reason: str | None = None
     summary: str | None = None
-
-
-@asynccontextmanager
-async def _egress(spec: Spec, on_request: Callable[[EgressRequest], None]) -> AsyncIterator[Path | None]:
-    """Open the session's only way out; without an allow-list there is none."""
-    if not spec.allow:
-        yield None
-        return
-    folder = sockets_folder() / f"egress-{uuid.uuid4().hex[:16]}"
-    folder.mkdir(mode=0o711)
-    path = folder / "proxy.sock"
-    try:
-        async with EgressProxy(spec.allow, path, on_request=on_request):
-            path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
-            yield path
-    finally:
-        path.unlink(missing_ok=True)
-        folder.rmdir()
-
-
-def _egress_record(request: EgressRequest, cell: int | None) -> records.Egress:
-    return records.Egress(
-        cell=cell,
-        method=request.method,
-        host=request.host,
-        port=request.port,
-        allowed=request.allowed,
-        reason=request.reason,
-        address=request.address,
-        sent_bytes=request.sent_bytes,
-        received_bytes=request.received_bytes,
-        duration_ms=request.duration_ms,
-    )

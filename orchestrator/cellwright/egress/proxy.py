@@ -95,10 +95,15 @@ class EgressProxy:
             start_serving=False,
         )
         try:
-            async with group, server:
-                await server.start_serving()
-                listening.set_result(None)
-                await asyncio.get_running_loop().create_future()
+            async with group:
+                try:
+                    await server.start_serving()
+                    listening.set_result(None)
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    server.close()
+            # from Python 3.12 on this waits for open connections, which only the group ends
+            await server.wait_closed()
         finally:
             self._socket_path.unlink(missing_ok=True)
 

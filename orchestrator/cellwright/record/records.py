@@ -271,9 +271,10 @@ class Egress(_Record):
     """How long the connection lasted; absent when none was made."""
 
     @classmethod
-    def of(cls, request: EgressRequest) -> Self:
-        """Return the record of what the egress proxy saw."""
+    def of(cls, request: EgressRequest, *, cell: int | None = None) -> Self:
+        """Return the record of what the egress proxy saw while this cell ran; absent: none did."""
         return cls(
+            cell=cell,
             method=request.method,
             host=request.host,
             port=request.port,

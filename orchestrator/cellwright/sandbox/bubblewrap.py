@@ -24,6 +24,7 @@ from cellwright.errors import SandboxUnavailable
 from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.sandbox.launch import Launched, launch, memfd
+from cellwright.sandbox.limits import limits_in_force
 from cellwright.sandbox.place import Place, take_place
 from cellwright.sandbox.runtime import chromium_path, kernel_folder, runtime_folder
 from cellwright.sandbox.seccomp import browser_filter
@@ -77,18 +78,12 @@ class _BubblewrapSandbox:
 
     @property
     def info(self) -> SandboxInfo:
-        limits = self._spec.limits
         return SandboxInfo(
             backend="bubblewrap",
             isolated=True,
             uid=self._place.uid,
             pid=self._launched.pid,
-            limits={
-                "processes": f"{limits.processes} by rlimit within the user namespace",
-                "open_files": f"{limits.open_files} a process by rlimit",
-                "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm and home by tmpfs size",
-                "memory_bytes": "not enforced: no memory group is set up",
-            },
+            limits=limits_in_force(self._spec.limits),
         )
 
     @property
@@ -208,6 +203,8 @@ def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None) -> list[
         *"--uid 1000 --gid 1000 --hostname sandbox --die-with-parent --new-session".split(),
         *"--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/sbin /sbin".split(),
         *"--symlink usr/lib /lib --symlink usr/lib64 /lib64 --dir /etc".split(),
+        # without it every session would scan all fonts: fc-list 0.5 to 0.9 s instead of 0.1 to 0.2
+        *("--ro-bind-try", "/var/cache/fontconfig", "/var/cache/fontconfig"),
         *(part for name in _ETC for part in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")),
         *("--perms", "0644", "--ro-bind-data", str(fds.passwd), "/etc/passwd"),
         *("--perms", "0644", "--ro-bind-data", str(fds.group), "/etc/group"),

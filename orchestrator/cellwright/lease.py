@@ -1,0 +1,133 @@
+"""The right to one sandbox, and its way out.
+
+Flows in: a Spec and a backend. Flows out: a sandbox that lives. Decided here: that one which ended is replaced by a new,
+empty one with the caller's files in it, and that whoever uses it next is told; and that without an allow-list there
+is no way out at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from cellwright.egress import EgressProxy, EgressRequest
+from cellwright.files import copy_in
+from cellwright.record import records
+from cellwright.record.journal import Journal
+from cellwright.sandbox.base import Backend, Sandbox, Spec
+from cellwright.sandbox.place import sockets_folder
+from cellwright_kernel.wire import Text
+
+
+class Lease:
+    """One sandbox, replaced when it is lost. Made by `lease`."""
+
+    def __init__(self, backend: Backend, spec: Spec, journal: Journal, egress_socket: Path | None) -> None:
+        self._backend = backend
+        self._spec = spec
+        self._journal = journal
+        self._egress_socket = egress_socket
+        self._sandbox: Sandbox | None = None
+        self._ended: asyncio.Future[str] | None = None  # cancelled and awaited in end()
+        self._notices: list[Text] = []
+
+    def __repr__(self) -> str:
+        return repr(self._sandbox)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox, whether it lives or not."""
+        if self._sandbox is None:
+            raise AssertionError("A lease is given out only with a sandbox.")
+        return self._sandbox
+
+    @property
+    def lives(self) -> bool:
+        """False once the sandbox has ended, by itself or by `end`."""
+        return self._ended is not None and not self._ended.done()
+
+    async def start(self) -> tuple[records.CopiedFile, ...]:
+        """Start a sandbox and copy the caller's files into it; return them.
+
+        Raises:
+            SandboxUnavailable: No sandbox could be started.
+        """
+        self._sandbox = await self._backend.start(self._spec, egress_socket=self._egress_socket)
+        self._ended = asyncio.ensure_future(self._sandbox.ended())
+        return await copy_in(self._spec.files, self._sandbox.door, self._journal)
+
+    async def living(self) -> Sandbox:
+        """Return the sandbox; where it has ended, a new one.
+
+        Raises:
+            SandboxUnavailable: No other could be started.
+        """
+        if self.lives:
+            return self.sandbox
+        if self._ended is not None and not self._ended.cancelled():  # it ended by itself, when nobody looked
+            how = "how is not known" if self._ended.exception() else self._ended.result().rstrip(".")
+            self._notices.append(
+                Text(
+                    text=f"The sandbox ended between two cells ({how}) and was replaced by a new, empty one: "
+                    "variables, files and windows are gone.",
+                    source="notice",
+                )
+            )
+        await self.end()
+        await self.start()
+        text = "A new sandbox was started in place of the one that was lost."
+        self._journal.append(records.Note(topic="sandbox", text=text))
+        return self.sandbox
+
+    def take_notices(self) -> list[Text]:
+        """Return what the next cell is to be told, once."""
+        taken, self._notices = self._notices, []
+        return taken
+
+    async def end(self) -> None:
+        """End the sandbox; the lease can still give a new one."""
+        if self._ended is not None:
+            self._ended.cancel()
+            await asyncio.gather(self._ended, return_exceptions=True)
+        if self._sandbox is not None:
+            await self._sandbox.close()
+
+
+@asynccontextmanager
+async def lease(
+    backend: Backend, spec: Spec, journal: Journal, on_request: Callable[[EgressRequest], None]
+) -> AsyncIterator[Lease]:
+    """Give out a lease, not started yet; its sandbox and its way out end with it.
+
+    Args:
+        backend: Makes the sandbox.
+        spec: What it is made from.
+        journal: Notes replacements, and keeps the files that enter.
+        on_request: Called with each request that asked for a way out.
+    """
+    async with _egress(spec, on_request) as socket:
+        given = Lease(backend, spec, journal, socket)
+        try:
+            yield given
+        finally:
+            await given.end()
+
+
+@asynccontextmanager
+async def _egress(spec: Spec, on_request: Callable[[EgressRequest], None]) -> AsyncIterator[Path | None]:
+    if not spec.allow:
+        yield None
+        return
+    folder = sockets_folder() / f"egress-{uuid.uuid4().hex[:16]}"
+    folder.mkdir(mode=0o711)
+    path = folder / "proxy.sock"
+    try:
+        async with EgressProxy(spec.allow, path, on_request=on_request):
+            path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
+            yield path
+    finally:
+        path.unlink(missing_ok=True)
+        folder.rmdir()
