@@ -21,7 +21,7 @@ from cellwright.answer import InputItem, answer, said
 from cellwright.budget import Budget, Clock, Meter
 from cellwright.endings import BudgetSpent, Finished, Refused, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError, UsageError
-from cellwright.model.base import Call, Item, Model, Request, Response, Usage
+from cellwright.model.base import DEFAULT_MODEL, Call, Item, Model, Request, Response, Usage
 from cellwright.model.responses import ResponsesModel
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
 from cellwright.progress import (
@@ -43,7 +43,6 @@ from cellwright.sandbox.base import Backend, Spec
 from cellwright.session import ModelCall, Session
 from cellwright_kernel.wire import Cell, Language
 
-DEFAULT_MODEL: Final = "gpt-6-astra"
 MAX_IDLE_TURNS: Final = 3
 """So many responses in a row that call for nothing and finish nothing, or whose calls cannot be had, and the run is stuck."""
 

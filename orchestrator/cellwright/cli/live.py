@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from rich.console import Console
 from rich.text import Text as Styled
 
 from cellwright.cli.plain import plain
-from cellwright.loop import Outcome
 from cellwright.model.base import Delta, Usage
 from cellwright.progress import (
     Arriving,
@@ -30,6 +29,9 @@ from cellwright.progress import (
     TurnStarted,
 )
 from cellwright_kernel.wire import Cell, Image, Output, OutputEvent, PieceEvent, Text
+
+if TYPE_CHECKING:
+    from cellwright.loop import Outcome
 
 _STYLES: Final = {"text": "bold", "refusal": "red", "reasoning": "dim italic"}
 _OUTPUT_STYLES: Final = {"error": "red", "stderr": "yellow", "notice": "italic"}

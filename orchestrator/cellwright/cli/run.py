@@ -2,7 +2,8 @@
 
 Flows in: a task, or a script. Flows out: the run as it happens and how it ended, or its outcome in JSON. Decided here: the
 exit status (0 done, 1 not, 2 used wrongly, 3 this machine is missing something, 130 interrupted), and that a script is played over
-real HTTP within the same command.
+real HTTP within the same command. What needs the openai library is imported where it is used: it takes 0.5 s, and
+every other command loads this file too.
 """
 
 from __future__ import annotations
@@ -13,22 +14,24 @@ import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from cellwright import loop
 from cellwright.budget import Budget
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.live import Live
 from cellwright.errors import UsageError
-from cellwright.loop import DEFAULT_MODEL, Outcome
-from cellwright.model.emulator import API_KEY, Emulator
+from cellwright.model.base import DEFAULT_MODEL
 from cellwright.model.script import Script
 from cellwright.progress import OnProgress
 from cellwright.sandbox.base import Spec
+
+if TYPE_CHECKING:
+    from cellwright.loop import Outcome
+    from cellwright.model.emulator import Emulator
 
 
 def register(app: typer.Typer) -> None:
@@ -89,6 +92,8 @@ def emulate(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
 ) -> None:
     """Serve the Responses API offline: whoever asks gets what the script says."""
+    from cellwright.model.emulator import Emulator  # noqa: PLC0415 - see above
+
     try:
         run_to_its_end(_emulate(Emulator(Script.read(script), host=host, port=port)))
     except asyncio.CancelledError:
@@ -105,6 +110,9 @@ async def _run(
     budget: Budget,
     on_progress: OnProgress,
 ) -> Outcome:
+    from cellwright import loop  # noqa: PLC0415 - see above
+    from cellwright.model.emulator import API_KEY, Emulator  # noqa: PLC0415
+
     async with Emulator(script) if script is not None else nullcontext() as emulator:
         return await loop.run(
             task,
@@ -118,6 +126,8 @@ async def _run(
 
 
 async def _emulate(emulator: Emulator) -> None:
+    from cellwright.model.emulator import API_KEY  # noqa: PLC0415 - see above
+
     async with emulator:
         print(f"{len(emulator.script.turns)} turns of {emulator.script.name} at {emulator.base_url}")
         print(f"export OPENAI_BASE_URL={emulator.base_url}")

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
+
+DEFAULT_MODEL: Final = "gpt-6-astra"
 
 Item: TypeAlias = Mapping[str, JsonValue]
 """One item of the history, as the API has it."""

@@ -31,7 +31,7 @@ from cellwright.model.protocol import Conversation, Refused, Stored, conversatio
 from cellwright.model.script import Script, ScriptedTurn
 
 API_KEY: Final = "emulator"
-"""What clients may send as their key; any other is taken as well, none is not."""
+"""What clients may send as their key. Any other is taken as well; none is not."""
 _STORED: Final = 1000
 """Responses that are kept for `previous_response_id`; the oldest go first."""
 _SHOWN_CHARS: Final = 2000
