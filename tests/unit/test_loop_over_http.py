@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -145,3 +146,16 @@ async def test_code_arrives_in_pieces(played: Play):
     await played("```python\nlog('" + "x" * 100 + "')\n```\n---\nDone.", on_progress=see)
     assert len(pieces) > 3
     assert json.loads("".join(pieces)) == {"code": "log('" + "x" * 100 + "')"}
+
+
+async def test_script_of_the_documentation_plays_as_it_stands(played: Play):
+    page = (Path(__file__).parents[2] / "docs/emulator.md").read_text(encoding="utf-8")
+    script = page.partition("````markdown\n")[2].partition("````\n")[0]
+    outcome, _ = await played(script)
+    assert (outcome.status, outcome.summary) == ("done", "It has 10 letters; in capitals it is CELLWRIGHT.")
+
+
+async def test_every_line_that_a_script_may_have_is_documented():
+    page = (Path(__file__).parents[2] / "docs/emulator.md").read_text(encoding="utf-8")
+    for word in ("expect", "expect-not", "phase", "refusal", "status", "http", "wait", "break", "wrap-up"):
+        assert f"| `{word}" in page

@@ -104,7 +104,8 @@ class ResponsesModel:
         return arriving.whole()
 
     def _refused(self, error: openai.APIStatusError) -> str:
-        said = self._without_key(error.message)
+        body = error.body if isinstance(error.body, dict) else {}
+        said = self._without_key(str(body.get("message") or error.message))
         what = f"The model server refused the request with status {error.status_code}: {said}."
         match error.status_code:
             case 401 | 403:
