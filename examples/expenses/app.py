@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 import base64
 import binascii
+import contextlib
 import json
 import re
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -195,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
         """Stay silent: what counts is on disk."""
 
-    def _change(self, change: Any) -> None:
+    def _change(self, change: Callable[[dict[str, Any]], None]) -> None:
         try:
             change(self._body())
         except Refused as refused:
@@ -242,10 +244,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     with ThreadingHTTPServer(("127.0.0.1", options.port), Handler) as server:
         print(f"ready http://127.0.0.1:{server.server_port}/", flush=True)
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
-        except KeyboardInterrupt:
-            pass
 
 
 if __name__ == "__main__":
