@@ -1,0 +1,304 @@
+"""The kernel host as a process, its real Python kernel and its real door. Without a desktop, but for the last tests."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cellwright_kernel import processes
+from cellwright_kernel.wire import (
+    EVENT,
+    ClosedEvent,
+    Event,
+    Execute,
+    HostSettings,
+    KeptEvent,
+    Output,
+    Ready,
+    Text,
+    gather,
+    in_order,
+)
+
+pytestmark = pytest.mark.slow
+
+
+class Host:
+    """One kernel host, from outside."""
+
+    def __init__(self, process: subprocess.Popen[bytes], client: httpx2.AsyncClient) -> None:
+        self.process = process
+        self.client = client
+        self.events: list[Event] = []
+        self._number = 0
+
+    async def ready(self) -> Ready:
+        return Ready.model_validate_json((await self.client.get("/ready", params={"timeout_s": "20"})).content)
+
+    async def execute(self, code: str, deadline_s: float = 20.0) -> tuple[str, list[Output]]:
+        self._number += 1
+        request = Execute(number=self._number, language="python", code=code, deadline_s=deadline_s)
+        self.events = []
+        outputs: dict[int, Output] = {}
+        async with self.client.stream("POST", "/cells", content=request.model_dump_json()) as response:
+            assert response.status_code == 200
+            async for line in response.aiter_lines():
+                self.events.append(EVENT.validate_json(line))
+                gather(outputs, self.events[-1])
+        assert isinstance(self.events[-1], ClosedEvent)
+        return self.events[-1].status, list(in_order(outputs))
+
+    async def texts(self, code: str, deadline_s: float = 20.0) -> list[str]:
+        _, outputs = await self.execute(code, deadline_s)
+        return [o.text if isinstance(o, Text) else o.media_type for o in outputs]
+
+
+@contextmanager
+def started(home: Path, settings: HostSettings, door: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a host on a socket of ours; afterwards nothing that it started may be left, neither process nor file."""
+    own_tmp = home.parent / "tmp"
+    own_tmp.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(door))
+        listener.listen()
+        settings = settings.model_copy(update={"door": f"fd:{listener.fileno()}", "home": str(home)})
+        process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()],
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+            env={"PATH": os.environ["PATH"], "TMPDIR": str(own_tmp)},
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def left_of(home: Path) -> list[str]:
+    """Return the command lines of live processes whose home this is."""
+    mark = f"HOME={home}".encode()
+    return [p.command for p in processes._table() if p.state != "Z" and mark in processes._read(p.pid, "environ")]
+
+
+@asynccontextmanager
+async def running(tmp_path: Path, **settings: object) -> AsyncIterator[Host]:
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's path has at most 107 bytes
+        door = Path(short) / "door"
+        made = HostSettings.model_validate({"door": "", "desktop": False, **settings})
+        with started(home, made, door) as process:
+            transport = httpx2.AsyncHTTPTransport(uds=str(door))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://inside", timeout=30) as client:
+                host = Host(process, client)
+                yield host
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+    assert left_of(home) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with running(tmp_path) as host:
+        ready = await host.ready()
+        assert (ready.ready, ready.missing) == (True, ())
+        yield host
+
+
+async def test_a_cell_through_the_door(host):
+    assert await host.texts("log(41 + 1)") == ["42"]
+    assert await host.texts("x = 5") == ["The cell ran and showed nothing."]
+    assert await host.texts("import sys\nprint('out')\nprint('err', file=sys.stderr)\nx") == ["out\n", "err\n", "5"]
+
+
+async def test_an_error_is_the_status(host):
+    status, (error,) = await host.execute("1/0")
+    assert status == "error"
+    assert (error.source, error.text.splitlines()[-1]) == ("error", "ZeroDivisionError: division by zero")
+
+
+async def test_a_timeout_keeps_variables(host):
+    assert (await host.execute("x = 7\nimport time; time.sleep(60)", 0.5))[0] == "timeout"
+    assert await host.texts("print(6 * x)") == ["42\n"]
+
+
+async def test_code_that_never_sees_an_interrupt_is_ended(host):
+    began = time.monotonic()
+    status, outputs = await host.execute("print('kept'); sum(range(10**11))", 0.5)
+    assert time.monotonic() - began < 3.5
+    assert (status, outputs[0].text) == ("timeout", "kept\n")
+    assert await host.texts("print('next')") == ["next\n"]
+
+
+async def test_text_that_a_dying_kernel_had_not_sent_is_kept(host):
+    status, outputs = await host.execute("import os, signal; print('last words'); os.kill(os.getpid(), signal.SIGKILL)")
+    assert (status, outputs[0].text) == ("kernel_died", "last words\n")
+    assert "SIGKILL" in outputs[1].text
+
+
+async def test_a_thread_writes_for_the_cell_that_started_it(host):
+    await host.execute(
+        "import threading, time\n"
+        "def f():\n"
+        "    for i in range(3): time.sleep(.2); print('bg', i)\n"
+        "threading.Thread(target=f).start()"
+    )
+    _, outputs = await host.execute("import time; time.sleep(1); print('two')")
+    assert [(o.of_cell, o.text) for o in outputs] == [(1, "bg 0\nbg 1\nbg 2\n"), (None, "two\n")]
+
+
+async def test_the_process_tree_of_a_timed_out_cell_is_ended(host):
+    await host.execute("import subprocess\nsubprocess.run(['sleep', '617'], start_new_session=True)", 0.5)
+    assert [p.command for p in processes._table() if p.command == "sleep 617"] == []
+
+
+async def test_a_huge_print_is_cut_and_kept_whole(host):
+    (text,) = await host.texts("print('x' * 5_000_000)")
+    assert len(text) <= 12_000
+    assert sum(len(event.text) for event in host.events if isinstance(event, KeptEvent)) == 5_000_001
+
+
+async def test_output_without_end_stays_within_its_room(host):
+    """A hundred million characters: 64 MiB are kept, the rest counted, and the end is there."""
+    _, (output,) = await host.execute("print('x' * 100_000_000); print('END')")
+    assert output.text.endswith("END\n")
+    assert output.missing_chars > 99_980_000
+    kept = sum(len(event.text) for event in host.events if isinstance(event, KeptEvent))
+    assert 60_000_000 < kept <= 64 * 1024**2
+
+
+async def test_a_module_in_home_stands_in_for_nothing_of_the_kernels(host):
+    await host.client.put("/files/random.py", content=b"raise SystemExit('shadowed')")
+    assert (await host.client.post("/kernels/python/restart")).json() == {"kernel_generation": 2}
+    assert (await host.texts("print('up')"))[-1] == "up\n"
+
+
+async def test_a_client_that_leaves_does_not_end_the_cell(host):
+    request = Execute(number=50, language="python", code="import time; time.sleep(1.5); done = True", deadline_s=10)
+    async with host.client.stream("POST", "/cells", content=request.model_dump_json()) as response:
+        async for _ in response.aiter_lines():
+            break
+    busy = await host.client.post("/cells", content=request.model_dump_json())
+    assert (busy.status_code, busy.json()) == (
+        409,
+        {"error": "Cell 50 is still running. Nothing of this one was executed."},
+    )
+    async with asyncio.timeout(5):
+        while (await host.client.post("/cells", content=request.model_dump_json())).status_code == 409:
+            pass
+    assert await host.texts("print(done)") == ["True\n"]
+
+
+async def test_orphans_are_reaped(host):
+    (text,) = await host.texts("import subprocess\nprint(subprocess.getoutput('setsid sleep 0.1 & echo $!'))")
+    pid = int(text)
+    async with asyncio.timeout(5):
+        while processes._process(pid):  # noqa: ASYNC110 - the fact is another process's
+            await asyncio.sleep(0.05)
+
+
+async def test_the_leash_ends_everything(tmp_path):
+    async with running(tmp_path) as host:
+        assert (await host.ready()).ready
+        await host.execute("import subprocess; subprocess.Popen(['sleep', '618'])")
+        host.process.stdin.close()
+        assert host.process.wait(10) == 0
+
+
+async def test_stopping_in_the_middle_of_a_cell_is_orderly(tmp_path):
+    async with running(tmp_path) as host:
+        assert (await host.ready()).ready
+        async with asyncio.TaskGroup() as group:
+            cell = group.create_task(host.execute("print('on'); import time; time.sleep(60)"))
+            while not any(event.type == "heartbeat" for event in host.events):  # noqa: ASYNC110 - read by another task
+                await asyncio.sleep(0.05)
+            host.process.send_signal(signal.SIGTERM)
+        status, outputs = cell.result()
+        assert (status, outputs[0].text) == ("interrupted", "on\n")
+
+
+async def test_a_kernel_that_cannot_start_is_named_at_readiness(tmp_path):
+    async with running(tmp_path, env={"PYTHONHOME": "/nonexistent"}) as host:
+        ready = await host.ready()
+        assert not ready.ready
+        assert "No python kernel came up" in ready.missing[0]
+        assert "encodings" in ready.missing[0]
+
+
+def test_settings_that_cannot_be_read_are_refused():
+    done = subprocess.run(
+        [sys.executable, "-m", "cellwright_kernel", "--settings", "{}"], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "these are no settings: Field required" in done.stderr
+
+
+def named(home: Path, name: str) -> list[int]:
+    mark = f"HOME={home}".encode()
+    return [
+        p.pid
+        for p in processes._table()
+        if mark in processes._read(p.pid, "environ") and Path(p.command.split(" ")[0]).name == name
+    ]
+
+
+@pytest.fixture
+async def whole_host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with running(tmp_path, desktop=True, chromium_sandbox=os.getuid() != 0) as host:
+        ready = await host.ready()
+        assert (ready.ready, ready.missing) == (True, ())
+        yield host
+
+
+async def texts_once_noticed(host: Host, what: str) -> list[str]:
+    """Execute cells until one says that something ended; it takes the host a moment to see it."""
+    async with asyncio.timeout(10):
+        while not (texts := await host.texts("1"))[0].startswith(what):
+            pass
+    return texts
+
+
+@pytest.mark.sandbox
+async def test_a_browser_that_ended_is_told_of_and_there_again(whole_host, tmp_path):
+    await whole_host.execute("await page.goto('data:text/html,<title>one</title>')")
+    os.kill(min(named(tmp_path / "home", "chromium")), signal.SIGKILL)
+    texts = await texts_once_noticed(whole_host, "chromium")
+    assert texts[0] == (
+        "chromium was ended by SIGKILL. Its pages are closed. "
+        "A new browser was started on the same profile; pages that were open are closed."
+    )
+    assert texts[-1] == "1"
+    assert await whole_host.texts("await page.evaluate('innerWidth')") == ["1440"]
+
+
+@pytest.mark.sandbox
+async def test_a_display_that_ended_is_told_of_and_there_again(whole_host, tmp_path):
+    assert (await whole_host.client.get("/screen.png")).status_code == 200
+    await whole_host.execute("x = 5; pyautogui.position()")
+    os.kill(min(named(tmp_path / "home", "Xvnc")), signal.SIGKILL)
+    texts = await texts_once_noticed(whole_host, "Xvnc")
+    assert texts[0].endswith("Display and browser were started again; windows and pages are closed.")
+    assert texts[-1] == "1"
+    assert await whole_host.texts("x") == ["5"]
+    assert (await whole_host.client.get("/screen.png")).status_code == 200
+    assert await whole_host.texts("pyautogui.screenshot().size") == ["(1440, 1000)"]
+
+
+@pytest.mark.sandbox
+async def test_keys_held_by_a_kernel_that_was_killed_are_let_go(whole_host):
+    _, outputs = await whole_host.execute("pyautogui.keyDown('shift'); sum(range(10**11))", 1)
+    assert "Held keys and buttons were let go (1)." in outputs[-1].text
