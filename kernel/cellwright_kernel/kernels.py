@@ -19,6 +19,7 @@ from cellwright_kernel import processes, sentences
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.deadline import Clock, SystemClock
 from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
+from cellwright_kernel.lane import Lane
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import End, RunningCell
 from cellwright_kernel.sentences import Left
@@ -71,7 +72,7 @@ class Kernels:
         self._commands = commands
         self._image_size = image_size
         self._clock = clock or SystemClock()
-        self._lanes: dict[Language, _Lane] = {}
+        self._lanes: dict[Language, Lane] = {}
         self._running: RunningCell | None = None
         self._notices: list[str] = []
         self._group = asyncio.TaskGroup()
@@ -172,7 +173,7 @@ class Kernels:
         else:
             self._notices.append(sentence)
 
-    async def _run(self, lane: _Lane, cell: RunningCell) -> None:
+    async def _run(self, lane: Lane, cell: RunningCell) -> None:
         """See a cell through to its close, then mend its kernel if need be."""
         is_sound = False
         try:
@@ -189,7 +190,7 @@ class Kernels:
             self._begin_mending(lane)
         cell.close(status, lane.generation)
 
-    async def _end_of(self, lane: _Lane, cell: RunningCell) -> End:
+    async def _end_of(self, lane: Lane, cell: RunningCell) -> End:
         """Send the cell to a kernel that runs, and wait for its end."""
         end = await self._end_at_first(lane, cell)
         if end == "kernel_died" and not cell.has_begun and cell.message_id is not None and cell.ladder.rung is None:
@@ -198,7 +199,7 @@ class Kernels:
             end = await self._end_at_first(lane, cell)
         return end
 
-    async def _end_at_first(self, lane: _Lane, cell: RunningCell) -> End:
+    async def _end_at_first(self, lane: Lane, cell: RunningCell) -> End:
         await self._usable_kernel(lane, cell)
         if cell.ended.done():
             return cell.ended.result()
@@ -209,7 +210,7 @@ class Kernels:
         lane.cells[cell.message_id] = lane.last_cell = cell.request.number
         return await cell.ended
 
-    async def _usable_kernel(self, lane: _Lane, cell: RunningCell) -> None:
+    async def _usable_kernel(self, lane: Lane, cell: RunningCell) -> None:
         """Wait for the desktop and for a kernel that is being mended; start one if there is none; or until the end."""
         if self._usable is not None and not self._usable.is_set():
             usable = asyncio.ensure_future(self._usable.wait())
@@ -222,7 +223,7 @@ class Kernels:
                 cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
             await _first_of(self._begin_start(lane), cell.ended)
 
-    async def _climb(self, lane: _Lane, cell: RunningCell) -> None:
+    async def _climb(self, lane: Lane, cell: RunningCell) -> None:
         async def act(rung: Rung) -> None:
             if cell.message_id is None or lane.kernel is None:
                 cell.end("given_up")
@@ -238,7 +239,7 @@ class Kernels:
         await cell.ladder.climb(act)
         cell.end("given_up")
 
-    async def _status(self, lane: _Lane, cell: RunningCell, end: End) -> tuple[CellStatus, bool]:
+    async def _status(self, lane: Lane, cell: RunningCell, end: End) -> tuple[CellStatus, bool]:
         """Return a cell's status and whether its kernel is sound; say what is left if the cell did not end by itself."""
         ladder = cell.ladder
         if cell.message_id is None or lane.kernel is None:
@@ -260,7 +261,7 @@ class Kernels:
             cell.outputs.note(sentences.interrupted(left, deadline_s=deadline_s))
         return ("interrupted" if ladder.asked else "timeout"), False
 
-    async def _left(self, lane: _Lane, kernel: KernelProcess, *, kept: bool) -> Left:
+    async def _left(self, lane: Lane, kernel: KernelProcess, *, kept: bool) -> Left:
         """End what the cell had started, or all that the kernel had if it is lost; let go of keys; look what is left."""
         ended = lane.ended | await kernel.kill_children(lane.began_at if kept else 0.0)
         lane.ended = {}
@@ -281,14 +282,14 @@ class Kernels:
         except (TimeoutError, NotUp):  # the display is gone, and with it what was held
             return 0
 
-    def _begin_mending(self, lane: _Lane) -> None:
+    def _begin_mending(self, lane: Lane) -> None:
         lane.mending = self._group.create_task(self._mend(lane))
 
-    def _begin_start(self, lane: _Lane) -> asyncio.Task[None]:
+    def _begin_start(self, lane: Lane) -> asyncio.Task[None]:
         lane.mending = self._group.create_task(self._replace(lane))
         return lane.mending
 
-    async def _mend(self, lane: _Lane) -> None:
+    async def _mend(self, lane: Lane) -> None:
         """See that the next cell finds a kernel that answers."""
         if lane.is_up and not lane.restart_asked:
             if await self._is_healthy(lane):
@@ -298,7 +299,7 @@ class Kernels:
         lane.restart_asked = False
         await self._replace(lane)
 
-    async def _is_healthy(self, lane: _Lane) -> bool:
+    async def _is_healthy(self, lane: Lane) -> bool:
         assert lane.kernel is not None  # noqa: S101 - for the type checker; it is up
         lane.answered.clear()
         lane.question = lane.kernel.ask()
@@ -309,7 +310,7 @@ class Kernels:
             return False
         return True
 
-    async def _replace(self, lane: _Lane) -> None:
+    async def _replace(self, lane: Lane) -> None:
         """End a language's kernel and start its next one; a failure is left in `lane.fault`."""
         if lane.kernel is not None:
             await lane.kernel.end()
@@ -327,7 +328,7 @@ class Kernels:
             self._group.create_task(self._keep(lane, kernel))
         lane.mending = None
 
-    async def _keep(self, lane: _Lane, kernel: KernelProcess) -> None:
+    async def _keep(self, lane: Lane, kernel: KernelProcess) -> None:
         """Read a kernel until it has ended."""
         await kernel.read(lane.take_reply, lane.take_message)
         if lane.kernel is kernel:
@@ -335,67 +336,15 @@ class Kernels:
             if lane.running is not None and lane.running.message_id is not None:
                 lane.running.end("kernel_died")
 
-    def _lane(self, language: Language) -> _Lane:
+    def _lane(self, language: Language) -> Lane:
         if language not in self._commands:
             raise NoKernel(f"There is no {language} kernel here yet. Nothing was executed. Use python.")
         if language not in self._lanes:
-            self._lanes[language] = _Lane(language, self._new_outputs())
+            self._lanes[language] = Lane(language, self._new_outputs())
         return self._lanes[language]
 
     def _new_outputs(self) -> Outputs:
         return Outputs(width=self._image_size[0], height=self._image_size[1])
-
-
-class _Lane:
-    """One language: its kernel of now, and what is between two cells."""
-
-    def __init__(self, language: Language, outputs: Outputs) -> None:
-        self.language = language
-        self.outputs = outputs
-        """Of the next cell: what comes late, and notices, gather here."""
-        self.kernel: KernelProcess | None = None
-        self.generation = 0
-        self.is_up = False
-        self.is_leaving = False
-        self.fault: str | None = None
-        """Why the last start failed."""
-        self.mending: asyncio.Task[None] | None = None
-        """Runs while the kernel is being started or examined."""
-        self.running: RunningCell | None = None
-        self.restart_asked = False
-        self.began_at = 0.0
-        self.ended: dict[int, str] = {}
-        """Process id -> command line of what the running cell had started and was told to end."""
-        self.cells: dict[str, int] = {}
-        """Message id -> number of the cell."""
-        self.last_cell = 0
-        self.question = ""
-        self.answered = asyncio.Event()
-
-    def note(self, sentence: str) -> None:
-        """Tell the model something: in the cell that runs or waits, else before the next one's own output."""
-        (self.running.outputs if self.running is not None else self.outputs).note(sentence)
-
-    def take_reply(self, message: dict[str, Any]) -> None:
-        parent = str(message["parent_header"].get("msg_id"))
-        if parent == self.question:
-            self.answered.set()
-        elif self.running is not None and parent == self.running.message_id:
-            self.running.take_reply(message)
-
-    def take_message(self, message: dict[str, Any]) -> None:
-        """Hand an output to its cell; what belongs to an earlier one becomes late output, with its number."""
-        parent = str(message["parent_header"].get("msg_id"))
-        if self.running is not None and parent == self.running.message_id:
-            self.running.take_message(message)
-            return
-        if message["header"].get("msg_type") == "status" or not self.last_cell:
-            return
-        of_cell = self.cells.get(parent, self.last_cell)
-        if self.running is None:
-            self.outputs.add(message, of_cell)
-        else:
-            self.running.outputs.add(message, None if of_cell == self.running.request.number else of_cell)
 
 
 def _reply_status(said: str | None) -> CellStatus:

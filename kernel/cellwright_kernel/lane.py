@@ -1,0 +1,73 @@
+"""One language of a sandbox: its kernel of now, and which message belongs to which cell.
+
+Flows in: messages of the kernel. Flows out: the same, handed to the running cell or to the next one's outputs. Decided
+here: what an earlier cell publishes late belongs to that cell's number, and stands in the cell that runs or comes next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from cellwright_kernel.kernel_process import KernelProcess
+from cellwright_kernel.outputs import Outputs
+from cellwright_kernel.running_cell import RunningCell
+from cellwright_kernel.wire import Language
+
+
+class Lane:
+    """One language: its kernel of now, and what is between two cells.
+
+    Args:
+        language: Which.
+        outputs: Those of its first cell.
+    """
+
+    def __init__(self, language: Language, outputs: Outputs) -> None:
+        self.language = language
+        self.outputs = outputs
+        """Of the next cell: what comes late, and notices, gather here."""
+        self.kernel: KernelProcess | None = None
+        self.generation = 0
+        self.is_up = False
+        self.is_leaving = False
+        self.fault: str | None = None
+        """Why the last start failed."""
+        self.mending: asyncio.Task[None] | None = None
+        """Runs while the kernel is being started or examined."""
+        self.running: RunningCell | None = None
+        self.restart_asked = False
+        self.began_at = 0.0
+        self.ended: dict[int, str] = {}
+        """Process id -> command line of what the running cell had started and was told to end."""
+        self.cells: dict[str, int] = {}
+        """Message id -> number of the cell."""
+        self.last_cell = 0
+        self.question = ""
+        self.answered = asyncio.Event()
+
+    def note(self, sentence: str) -> None:
+        """Tell the model something: in the cell that runs or waits, else before the next one's own output."""
+        (self.running.outputs if self.running is not None else self.outputs).note(sentence)
+
+    def take_reply(self, message: dict[str, Any]) -> None:
+        """Hand a reply to whoever waits for it."""
+        parent = str(message["parent_header"].get("msg_id"))
+        if parent == self.question:
+            self.answered.set()
+        elif self.running is not None and parent == self.running.message_id:
+            self.running.take_reply(message)
+
+    def take_message(self, message: dict[str, Any]) -> None:
+        """Hand an output to its cell; what belongs to an earlier one becomes late output, with its number."""
+        parent = str(message["parent_header"].get("msg_id"))
+        if self.running is not None and parent == self.running.message_id:
+            self.running.take_message(message)
+            return
+        if message["header"].get("msg_type") == "status" or not self.last_cell:
+            return
+        of_cell = self.cells.get(parent, self.last_cell)
+        if self.running is None:
+            self.outputs.add(message, of_cell)
+        else:
+            self.running.outputs.add(message, None if of_cell == self.running.request.number else of_cell)
