@@ -51,18 +51,17 @@ def has_caught_up(connection: Connection, display: Display, reader: Reader, limi
         return _has_answered(connection, display, reader.window, limit_s)
     if reader.pid is None:
         return False
-    display.sync()  # the server has handed the keys out
-    asleep = itertools.count()
-    state = Path(f"/proc/{reader.pid}/stat")
+    status = Path(f"/proc/{reader.pid}/status")
+    seen: list[str] = []
 
-    def went_to_sleep() -> bool:
-        # Twice in a row, 2 ms apart: once may be the moment before the keys reached it.
-        nonlocal asleep
-        if not _sleeps(state):
-            asleep = itertools.count()
-        return next(asleep) >= 2
+    def stays_asleep() -> bool:
+        # A program that waits for the server's answer sleeps too, with keys unread. The server answers in turn, so after
+        # a round trip of ours it has its answer and runs; only one that is idle is asleep three times without having run.
+        display.sync()
+        seen.append(_times_run(status))
+        return len(seen) >= 3 and seen[-1] != "" and seen[-3:] == [seen[-1]] * 3
 
-    return connection.wait_until(display, went_to_sleep, limit_s)
+    return connection.wait_until(display, stays_asleep, limit_s)
 
 
 def await_focus_of_click(connection: Connection, display: Display, clicked: Window) -> None:
@@ -156,8 +155,11 @@ def _pid(display: Display, window: Window) -> int | None:
     return None
 
 
-def _sleeps(stat: Path) -> bool:
+def _times_run(status: Path) -> str:
+    # How often a sleeping process has gone to sleep; empty while it runs.
     try:
-        return stat.read_text().rpartition(")")[2].split()[0] == "S"
-    except OSError:  # it has ended, so nothing is left to be read
-        return True
+        lines = status.read_text().splitlines()
+    except OSError:
+        return "ended"  # nothing is left to be read
+    state = next(line for line in lines if line.startswith("State:"))
+    return next(line for line in lines if line.startswith("voluntary_ctxt_switches:")) if "S (" in state else ""

@@ -136,7 +136,7 @@ class Keyboard:
             self._read_keymap(display)
         missing = [keysym for keysym in dict.fromkeys(keysyms) if self._keymap.stroke(keysym, state) is None]
         if missing:
-            self._keymap.bind(display, missing)
+            self._keymap.bind(display, missing, keep=keysyms)
             self._read_keymap(display)
         strokes = [self._keymap.stroke(keysym, state) for keysym in keysyms]
         if None in strokes:

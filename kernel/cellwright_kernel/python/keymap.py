@@ -2,8 +2,8 @@
 
 Flows in: the server's keyboard mapping, keysyms that are wanted. Flows out: for each a `Stroke`, a keycode with or
 without Shift; where the layout has none, a spare keycode is given that keysym first.
-Decided here: which keycodes are spare, which binding is given up when all are taken (the one used longest ago), and
-that a binding is never taken back just because its text is typed.
+Decided here: which keycodes are spare, which binding is given up when all are taken (the oldest, in turn, so that
+new bindings stand side by side and one request makes many), and that none is taken back because its text is typed.
 
 A program learns of a new binding by a message, and then asks the server for the mapping *as it is by then*. A keycode that
 is bound again too soon is therefore read by a slow program with its new meaning. So `bind` may be called only when the
@@ -12,8 +12,7 @@ program that reads the keys has read all of them: see `keyboard.py`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from Xlib import Xatom
@@ -43,14 +42,14 @@ class Keymap:
     def __init__(self) -> None:
         self._strokes: dict[int, Stroke] = {}
         self._many_groups: frozenset[int] = frozenset()
-        self._bound: OrderedDict[int, int] = OrderedDict()  # keysym -> keycode, the one used longest ago first
-        self._spare: list[int] = []
-        self._width = 2
+        self._spare: list[int] = []  # ascending; bound or not
+        self._bound: dict[int, int] = {}  # keysym -> spare keycode
+        self._next = 0  # index in `_spare` of the keycode to bind next
 
     @property
     def capacity(self) -> int:
         """How many keysyms that are not on the layout can be bound at the same time."""
-        return len(self._spare) + len(self._bound)
+        return len(self._spare)
 
     @property
     def shift_keycode(self) -> int:
@@ -62,44 +61,45 @@ class Keymap:
         """Read the mapping anew, after a program changed it; bindings of ours that it kept are kept."""
         low, high = display.display.info.min_keycode, display.display.info.max_keycode
         rows = {low + i: tuple(row) for i, row in enumerate(display.get_keyboard_mapping(low, high - low + 1))}
-        self._width = max(2, min(len(row) for row in rows.values()))
-        self._bound = OrderedDict(self._still_bound(display, rows))
+        # An earlier kernel on this display has left its bindings: they are taken over.
+        left = display.screen().root.get_full_property(display.intern_atom(_PROPERTY), Xatom.CARDINAL)
+        codes = {*self._bound.values(), *(left.value if left else ())} & rows.keys()
+        self._bound = {max(rows[code]): code for code in sorted(codes) if len(set(rows[code]) - {0}) == 1}
+        ours = set(self._bound.values())
         modifiers = {code for row in display.get_modifier_mapping() for code in row}
         # Keycode 8 is left alone: evdev counts from there, so programs take it for "no key".
-        usable = {code for code in rows if code > low} - modifiers - set(self._bound.values())
-        empty = [code for code in usable if not any(rows[code])]
-        self._spare = sorted(empty) + sorted(code for code in usable if _is_for_vendors_only(rows[code]))
+        self._spare = [
+            code
+            for code, row in rows.items()
+            if code > low and code not in modifiers and (code in ours or not any(row) or _is_for_vendors_only(row))
+        ]
         self._many_groups = frozenset(code for code, row in rows.items() if _has_two_groups(row))
-        taken = set(self._spare) | set(self._bound.values())
-        self._strokes = _strokes({code: row for code, row in rows.items() if code not in taken})
-
-    def _still_bound(self, display: Display, rows: dict[int, tuple[int, ...]]) -> list[tuple[int, int]]:
-        # An earlier kernel on this display has left its bindings; they are taken over, as those used longest ago.
-        left = display.screen().root.get_full_property(display.intern_atom(_PROPERTY), Xatom.CARDINAL)
-        mine = set(self._bound.values())
-        older = [(max(rows[code]), code) for code in (left.value if left else ()) if code not in mine]
-        return [(keysym, code) for keysym, code in [*older, *self._bound.items()] if set(rows[code]) - {0} == {keysym}]
+        spare = set(self._spare)
+        self._strokes = _strokes({code: row for code, row in rows.items() if code not in spare})
 
     def stroke(self, keysym: int, state: int) -> Stroke | None:
         """Return the key for a keysym under the core `state`; None when it must be bound first."""
         if keysym in self._bound:
-            self._bound.move_to_end(keysym)
             return Stroke(self._bound[keysym], shift=False)
         found = self._strokes.get(keysym)
         if found and state & _GROUPS and found.keycode in self._many_groups:
             return None  # the layout's other group is switched on: this key now means something else
         return found
 
-    def bind(self, display: Display, keysyms: Iterable[int]) -> None:
+    def bind(self, display: Display, keysyms: Collection[int], *, keep: Collection[int]) -> None:
         """Give spare keycodes these keysyms, at most `capacity` of them, on both levels so that Shift does not matter.
 
-        The caller has seen to it that no program still has unread presses of the keycodes used longest ago.
+        The keysyms in `keep` stay bound where they are. The caller has seen to it that no program still has unread presses
+        of keycodes that were bound before.
         """
-        rows: dict[int, int] = {}
-        for keysym in list(keysyms)[: self.capacity]:
-            code = self._spare.pop(0) if self._spare else self._bound.popitem(last=False)[1]
-            self._bound[keysym] = code
-            rows[code] = keysym
+        kept = {self._bound[keysym] for keysym in keep if keysym in self._bound}
+        turns = [self._spare[(self._next + i) % len(self._spare)] for i in range(len(self._spare))]
+        free = [code for code in turns if code not in kept]
+        rows = dict(zip(free, keysyms, strict=False))
+        self._bound = {keysym: code for keysym, code in self._bound.items() if code not in rows}
+        self._bound |= {keysym: code for code, keysym in rows.items()}
+        if rows:
+            self._next = self._spare.index(list(rows)[-1]) + 1
         for first, run in _runs(rows):
             display.change_keyboard_mapping(first, [[keysym, keysym] for keysym in run])
         root, name = display.screen().root, display.intern_atom(_PROPERTY)
@@ -132,7 +132,8 @@ def _has_two_groups(row: tuple[int, ...]) -> bool:
 
 
 def _runs(rows: dict[int, int]) -> list[tuple[int, list[int]]]:
-    # One request for each run of neighbouring keycodes: every request makes every program read the mapping again.
+    # One request for each run of neighbouring keycodes: with every request every program reads the mapping again, and
+    # openbox its compose file, which takes it 28 ms unless XCOMPOSEFILE names an empty one.
     runs: list[tuple[int, list[int]]] = []
     for code in sorted(rows):
         if runs and runs[-1][0] + len(runs[-1][1]) == code:

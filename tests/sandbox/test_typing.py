@@ -1,0 +1,137 @@
+"""Any text that is typed arrives as it was written, in programs of four kinds; and no key stays held."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from tests.desk import TARGETS, Desk, desk_in, wait_for
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+
+ASCII = "".join(chr(point) for point in range(0x20, 0x7F))
+REMAPPED = "éàüñøåçß" * 4 + "日本語漢字"
+MIXED = (
+    f'<a href="x"> {ASCII}\näöüÄÖÜß€ <>@{{}}[]|~^\n'
+    f"{REMAPPED}\nemoji 😀 👩‍💻 ✓ e\u0301 한국어 עברית\n" + "".join(chr(0x4E00 + i) for i in range(300)) + "\nend"
+)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with desk_in(tmp_path_factory.mktemp("desk")) as desk:
+        yield desk
+
+
+@pytest.fixture(autouse=True)
+def no_key_stays_held(desk: Desk) -> Iterator[None]:
+    yield
+    held = desk.held()
+    desk.run("release_all()")
+    assert held == []
+
+
+def a_tk_field(desk: Desk, out: Path) -> str:
+    desk.start(sys.executable, TARGETS / "tk_text.py", out)
+    return "tk"
+
+
+def a_gtk_field(desk: Desk, out: Path) -> str:
+    desk.start("/usr/bin/python3", TARGETS / "gtk_text.py", out)
+    return "gtk text"
+
+
+def a_terminal(desk: Desk, out: Path) -> str:
+    desk.start("xterm", "-u8", "-T", "terminal", "-e", "sh", "-c", f"exec cat > {out}")
+    return "terminal"
+
+
+Field = tuple[Desk, Callable[[], str]]
+
+
+@pytest.fixture(params=[a_tk_field, a_gtk_field, a_terminal], ids=["tk", "gtk", "xterm"])
+def field(request: pytest.FixtureRequest, desk: Desk, tmp_path: Path) -> Iterator[Field]:
+    """A focused text field, and a way to read what is in it."""
+    out = tmp_path / "typed"
+    title = request.param(desk, out)
+    program = desk.started[-1]
+    assert wait_for(out.exists)
+    desk.await_focus_in(title)
+    yield desk, lambda: out.read_text(encoding="utf-8")
+    desk.stop(program)
+
+
+def typed(field: Field, text: str) -> str:
+    """Type a text and a newline, and read it back once the newline is there."""
+    desk, content = field
+    before = content()
+    desk.run(f"pyautogui.write({text + chr(10)!r})")
+    wait_for(lambda: content().count("\n") > before.count("\n") + text.count("\n"), 3)
+    return content().removeprefix(before).removesuffix("\n")
+
+
+@pytest.fixture
+def page(desk: Desk, tmp_path: Path) -> Iterator[Page]:
+    """A page with an input and a text area, in a Chromium with a window."""
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path / "chromium",
+            executable_path="/usr/lib/chromium/chromium",
+            headless=False,
+            no_viewport=True,
+            args=["--ozone-platform=x11"],
+            env={**os.environ, "DISPLAY": desk.name},
+        )
+        page = context.pages[0]
+        page.set_content(PAGE)
+        desk.await_focus_in("fields")
+        yield page
+        context.close()
+
+
+PAGE = """<title>fields</title><input id=line size=80 autofocus><br><textarea id=area rows=25 cols=100></textarea>
+<p id=heard></p><script>
+addEventListener("keydown", event => { heard.textContent += event.key + " " })
+area.addEventListener("keydown", event => {
+  if (event.key == "Tab") { event.preventDefault(); area.setRangeText("\\t", area.selectionStart, area.selectionEnd, "end") }
+})
+</script>"""
+
+
+def test_a_mixed_text_arrives_in_a_pages_text_area_three_times_in_a_row(desk: Desk, page: Page) -> None:
+    page.focus("#area")
+    for _ in range(3):
+        page.evaluate("area.value = ''")
+        desk.run(f"pyautogui.write({MIXED + chr(9) + 'end'!r})")
+        page.wait_for_function("area.value.endsWith('end')", timeout=3000)
+        assert page.input_value("#area") == MIXED + "\tend"
+
+
+def test_a_text_arrives_in_the_input_that_was_just_clicked(desk: Desk, page: Page) -> None:
+    text = f"{ASCII} {REMAPPED} 😀👩‍💻"
+    box = page.evaluate("(() => { const b = line.getBoundingClientRect(); return [screenX + b.x, outerHeight - innerHeight + screenY + b.y] })()")
+    desk.run(f"pyautogui.click({box[0] + 20}, {box[1] + 8}); pyautogui.write({text!r})")
+    page.wait_for_function("line.value.length > 130", timeout=3000)
+    assert page.input_value("#line") == text
+
+
+def test_hot_keys_are_heard_and_let_go(desk: Desk, page: Page) -> None:
+    page.focus("#area")
+    desk.run("pyautogui.write('abc'); pyautogui.hotkey('ctrl', 'a'); pyautogui.hotkey('ctrl', 'x')")
+    assert page.input_value("#area") == ""
+    desk.run("pyautogui.hotkey('ctrl', 'v'); pyautogui.press('left', presses=2); pyautogui.write('-')")
+    assert page.input_value("#area") == "a-bc"
+
+
+def test_a_mixed_text_arrives_exactly_three_times_in_a_row(field: Field) -> None:
+    for _ in range(3):
+        assert typed(field, MIXED) == MIXED
+
+
+def test_tabs_arrive(field: Field) -> None:
+    assert typed(field, "a\tb\tc") == "a\tb\tc"

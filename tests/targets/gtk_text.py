@@ -1,0 +1,44 @@
+"""A GTK 3 text field, made through ctypes; its content is written to the file named by the first argument on each change.
+
+Chromium brings GTK's library with it; the Python binding would be one more package, for this test alone.
+"""
+
+import ctypes
+import sys
+from pathlib import Path
+
+target = Path(sys.argv[1])
+gtk = ctypes.CDLL("libgtk-3.so.0")
+gobject = ctypes.CDLL("libgobject-2.0.so.0")
+gtk.gtk_window_new.restype = gtk.gtk_text_view_new.restype = gtk.gtk_text_view_get_buffer.restype = ctypes.c_void_p
+gtk.gtk_text_buffer_get_text.restype = ctypes.c_void_p
+gtk.gtk_text_view_get_buffer.argtypes = gtk.gtk_widget_show_all.argtypes = [ctypes.c_void_p]
+gtk.gtk_container_add.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+gtk.gtk_window_set_default_size.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+gtk.gtk_window_set_title.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+gtk.gtk_text_buffer_get_bounds.argtypes = [ctypes.c_void_p] * 3
+gtk.gtk_text_buffer_get_text.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int]
+gobject.g_signal_connect_data.argtypes = [ctypes.c_void_p, ctypes.c_char_p] + [ctypes.c_void_p] * 3 + [ctypes.c_int]
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+def write_down(buffer: int, _data: int) -> None:
+    """Replace the file in one piece, so that no reader sees half of it."""
+    start, end = ctypes.create_string_buffer(128), ctypes.create_string_buffer(128)  # a GtkTextIter has 80 bytes
+    gtk.gtk_text_buffer_get_bounds(buffer, start, end)
+    text = ctypes.string_at(gtk.gtk_text_buffer_get_text(buffer, start, end, 1))
+    new = target.with_suffix(".new")
+    new.write_bytes(text)
+    new.replace(target)
+
+
+gtk.gtk_init(None, None)
+window = gtk.gtk_window_new(0)
+view = gtk.gtk_text_view_new()
+gobject.g_signal_connect_data(gtk.gtk_text_view_get_buffer(view), b"changed", write_down, None, None, 0)
+gtk.gtk_container_add(window, view)
+gtk.gtk_window_set_title(window, b"gtk text")
+gtk.gtk_window_set_default_size(window, 700, 500)
+gtk.gtk_widget_show_all(window)
+target.write_text("")
+gtk.gtk_main()
