@@ -175,9 +175,10 @@ class KernelProcess:
             return {}
         children = processes.of_kernel(self.pid, self.mark, since=since)
         commands = {child.pid: child.command for child in children}
-        processes.send(children, signal.SIGINT)
+        # the kernel first: code that waits for a child is to see the interrupt, not the child's end
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGINT)
+        processes.send(children, signal.SIGINT)
         return commands
 
     def kill(self) -> None:

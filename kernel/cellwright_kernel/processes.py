@@ -39,7 +39,8 @@ class Process:
     @property
     def command(self) -> str:
         """Its command line, shortened; empty when it is gone."""
-        return _read(self.pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "replace").strip()[:80]
+        words = _read(self.pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "replace").split()
+        return " ".join(words)[:80]
 
 
 def now() -> float:

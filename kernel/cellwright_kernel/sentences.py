@@ -92,8 +92,11 @@ def not_started(language: Language, why: str) -> str:
 
 
 def still_starting(language: Language) -> str:
-    """Return what to say of a cell whose deadline came before its kernel was up."""
-    return f"The code was not executed: the {_NAMES[language]} kernel was still starting when the cell had to end."
+    """Return what to say of a cell whose deadline came before its kernel and the desktop were up."""
+    return (
+        f"The code was not executed: the {_NAMES[language]} kernel, or the desktop, was still starting when the cell "
+        "had to end."
+    )
 
 
 def host_fault(error: BaseException) -> str:

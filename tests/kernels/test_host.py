@@ -162,7 +162,9 @@ async def test_a_thread_writes_for_the_cell_that_started_it(host):
 
 
 async def test_the_process_tree_of_a_timed_out_cell_is_ended(host):
-    await host.execute("import subprocess\nsubprocess.run(['sleep', '617'], start_new_session=True)", 0.5)
+    _, outputs = await host.execute("import subprocess\nsubprocess.run(['sleep', '617'], start_new_session=True)", 0.5)
+    assert [o.source for o in outputs] == ["error", "notice"]
+    assert outputs[0].text.endswith("KeyboardInterrupt")
     assert [p.command for p in processes._table() if p.command == "sleep 617"] == []
 
 
@@ -282,7 +284,7 @@ async def test_a_browser_that_ended_is_told_of_and_there_again(whole_host, tmp_p
         "A new browser was started on the same profile; pages that were open are closed."
     )
     assert texts[-1] == "1"
-    assert await whole_host.texts("await page.evaluate('innerWidth')") == ["1440"]
+    assert (await whole_host.texts("await page.evaluate('innerWidth')"))[-1] == "1440"
 
 
 @pytest.mark.sandbox
@@ -302,3 +304,10 @@ async def test_a_display_that_ended_is_told_of_and_there_again(whole_host, tmp_p
 async def test_keys_held_by_a_kernel_that_was_killed_are_let_go(whole_host):
     _, outputs = await whole_host.execute("pyautogui.keyDown('shift'); sum(range(10**11))", 1)
     assert "Held keys and buttons were let go (1)." in outputs[-1].text
+
+
+@pytest.mark.sandbox
+async def test_playwright_outlives_the_interrupt_of_the_cell_that_first_touched_it(whole_host):
+    status, _ = await whole_host.execute("await page.goto('data:text/html,<title>kept</title>'); time.sleep(60)", 3)
+    assert status == "timeout"
+    assert await whole_host.texts("await page.title()") == ["'kept'"]

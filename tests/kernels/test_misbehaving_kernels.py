@@ -309,9 +309,9 @@ async def test_a_cell_whose_deadline_comes_before_its_kernel_is_up_is_not_execut
     await session.execute("die 1")
     found = await session.execute("behave", 0.3)
     assert (found.closed.status, found.texts) == ("timeout", [])
-    assert found.notices == [
-        "The code was not executed: the Python kernel was still starting when the cell had to end."
-    ]
+    assert found.notices[0].startswith(
+        "The code was not executed: the Python kernel, or the desktop, was still starting"
+    )
     assert found.took_s < 1
     after = await session.execute("behave")
     assert (after.closed.status, after.closed.kernel_generation) == ("ok", 2)

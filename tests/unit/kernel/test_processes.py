@@ -1,0 +1,75 @@
+"""Which processes belong to a kernel. The processes are real; the kernel is one that only sleeps."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from cellwright_kernel import processes
+
+MARK = "python-test"
+
+
+@pytest.fixture
+def kernel() -> Iterator[subprocess.Popen[str]]:
+    """A process that starts what is written to it, a command a line, and says the process id."""
+    code = (
+        "import subprocess, sys\n"
+        "for line in sys.stdin:\n"
+        "    name, *command = eval(line)\n"
+        "    print(subprocess.Popen(command, executable=name, stdout=subprocess.DEVNULL).pid, flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, processes.MARK: MARK},
+    ) as kernel:
+        yield kernel
+        asyncio.run(processes.kill_all(kernel.pid, MARK))
+        kernel.kill()
+
+
+def start(kernel: subprocess.Popen[str], executable: str, *command: str) -> int:
+    assert kernel.stdin is not None
+    assert kernel.stdout is not None
+    kernel.stdin.write(repr((executable, *command)) + "\n")
+    kernel.stdin.flush()
+    return int(kernel.stdout.readline())
+
+
+def test_descendants_are_a_kernels_own_and_itself_is_not(kernel):
+    pid = start(kernel, "/bin/sleep", "sleep", "60")
+    found = processes.of_kernel(kernel.pid, MARK)
+    assert [process.pid for process in found] == [pid]
+    assert found[0].parent == kernel.pid
+
+
+def test_what_began_before_a_moment_is_told_apart(kernel):
+    start(kernel, "/bin/sleep", "sleep", "60")
+    began = processes.now() + 0.1
+    while processes.now() < began:
+        pass
+    later = start(kernel, "/bin/sleep", "sleep", "61")
+    assert [process.pid for process in processes.of_kernel(kernel.pid, MARK, since=began)] == [later]
+
+
+async def test_playwrights_driver_is_part_of_the_kernel_and_is_never_found(kernel):
+    driver = start(
+        kernel, sys.executable, "/x/playwright/driver/node", "-c", "import time; time.sleep(60)", "run-driver"
+    )
+    assert processes.of_kernel(kernel.pid, MARK) == []
+    assert await processes.kill_all(kernel.pid, MARK) == {}
+    os.kill(driver, signal.SIGKILL)
+
+
+async def test_killing_leaves_nothing_and_tells_the_commands(kernel):
+    pid = start(kernel, "/bin/sleep", "sleep", "60")
+    assert await processes.kill_all(kernel.pid, MARK) == {pid: "sleep 60"}
+    assert not processes.is_alive(pid)
+    assert processes.of_kernel(kernel.pid, MARK) == []
