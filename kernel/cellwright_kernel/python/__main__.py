@@ -47,6 +47,10 @@ _LAST_MESSAGES_MS = 200
 class CellKernelApp(IPKernelApp):  # type: ignore[misc]
     """ipykernel's application, less what a person at a notebook needs."""
 
+    kernel: CellKernel
+    control_port: int
+    iopub_port: int
+
     def initialize(self, argv: list[str] | None = None) -> None:
         """Make the sockets, the streams and the kernel."""
         self.connection_file = argv[0] if argv else ""
@@ -178,7 +182,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
                 self.iopub_socket.close(_LAST_MESSAGES_MS)
             leave(status)
 
-        os._exit = leave_after_sending  # type: ignore[assignment]
+        os._exit = leave_after_sending
 
 
 def _tell_of_thread(arguments: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 
-class _Stretch(greenlet):
+class _Stretch(greenlet):  # type: ignore[misc]
     """One stretch of a cell between two waits."""
 
 
@@ -34,7 +34,7 @@ def driven(cell: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
             while not stretch.dead:  # it has called asyncio.run, with what it wants awaited
                 try:
                     value = yield from got.__await__()
-                except BaseException as error:  # noqa: BLE001 - it belongs to the caller of asyncio.run
+                except BaseException as error:
                     got = stretch.throw(type(error), error, error.__traceback__)
                 else:
                     got = stretch.switch(value)
@@ -43,7 +43,7 @@ def driven(cell: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
         try:
             argument = yield got
             go_on = cell.send
-        except BaseException as error:  # noqa: BLE001 - it belongs to the cell
+        except BaseException as error:
             argument = error
             go_on = cell.throw
 
@@ -67,4 +67,4 @@ def allow_asyncio_run(loop: asyncio.AbstractEventLoop) -> None:
 
     run.__doc__ = original_run.__doc__
     asyncio.run = run
-    loop.run_until_complete = run_until_complete  # type: ignore[method-assign]
+    loop.run_until_complete = run_until_complete  # type: ignore[method-assign, assignment]

@@ -27,7 +27,7 @@ class Background:
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """See each task that is made from now on."""
-        loop.set_task_factory(self._make)
+        loop.set_task_factory(self._make)  # type: ignore[arg-type]
         loop.set_exception_handler(self._on_exception)
 
     def tell_failed(self) -> None:
@@ -35,8 +35,8 @@ class Background:
         failed, self._failed = self._failed, []
         for reference, origin in failed:
             task = reference()
-            if task is not None and task._log_traceback:  # type: ignore[attr-defined]
-                task._log_traceback = False  # type: ignore[attr-defined]
+            if task is not None and task._log_traceback:
+                task._log_traceback = False
                 self._tell(task, origin)
 
     def _make(
@@ -53,7 +53,7 @@ class Background:
         return task
 
     def _done(self, task: asyncio.Task[Any], origin: Origin) -> None:
-        if task._log_traceback:  # type: ignore[attr-defined]
+        if task._log_traceback:
             self._failed.append((weakref.ref(task), origin))
 
     def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Dialog, Page, Playwright
 
 _CONNECT_MS = 10_000
+_RESTART_S = 5.0
+_TRY_EVERY_S = 0.1
 _NEW_BROWSER = "The browser was restarted: `browser`, `context` and `page` are new objects, and earlier pages are gone."
 _NEW_PAGE = "The page was closed or has crashed: `page` is now another page of the same browser."
 
@@ -51,9 +54,9 @@ class BrowserLink:
         after_import.do("playwright._impl.transport", self._keep_driver_apart)
 
     @property
-    def is_attached(self) -> bool:
-        """Whether there has been a connection."""
-        return self._attached is not None
+    def is_connected(self) -> bool:
+        """Whether there is a connection, so that another page costs little to find."""
+        return self._attached is not None and self._attached.browser.is_connected()
 
     async def objects(self) -> Attached:
         """The three objects, alive.
@@ -62,24 +65,42 @@ class BrowserLink:
             playwright.async_api.Error: Chromium does not answer.
             KeyError: There is no browser on this desktop.
         """
-        attached = self._attached
-        if attached is not None and not attached.browser.is_connected():
-            self._say(_NEW_BROWSER)
-        if attached is None or not attached.browser.is_connected():
-            attached = await self._connect()
-        elif attached.page.is_closed() or attached.page in self._crashed:
+        had = self._attached
+        if had is not None and had.browser.is_connected() and not (had.page.is_closed() or had.page in self._crashed):
+            return had
+        attached = await self._with_living_page(had) if had is not None and had.browser.is_connected() else None
+        if attached is not None:
             self._say(_NEW_PAGE)
-            attached = Attached(attached.browser, attached.context, await self._living_page(attached.context))
+        else:
+            attached = await self._connect()
+            if had is not None:
+                self._say(_NEW_BROWSER)
         self._attached = attached
         return attached
 
+    async def _with_living_page(self, had: Attached) -> Attached | None:
+        """None when the browser has gone as well: closing its last page ends it."""
+        try:
+            return Attached(had.browser, had.context, await self._living_page(had.context))
+        except Exception:
+            return None
+
     async def _connect(self) -> Attached:
-        from playwright.async_api import async_playwright
+        """Connect; where Chromium was there before and is being started again, that takes a moment."""
+        from playwright.async_api import Error, async_playwright
 
         address = os.environ["CELLWRIGHT_CDP"]
         if self._playwright is None:
             self._playwright = await async_playwright().start()
-        browser = await self._playwright.chromium.connect_over_cdp(address, timeout=_CONNECT_MS)
+        end = time.monotonic() + (_RESTART_S if self._attached is not None else 0)
+        while True:
+            try:
+                browser = await self._playwright.chromium.connect_over_cdp(address, timeout=_CONNECT_MS)
+                break
+            except Error:
+                if time.monotonic() >= end:
+                    raise
+                await asyncio.sleep(_TRY_EVERY_S)
         context = browser.contexts[0]
         context.on("dialog", self._on_dialog)
         self._crashed.clear()

@@ -87,10 +87,10 @@ Show.log.__qualname__ = "log"  # so that TypeErrors speak of log(), not of Show.
 Show.display.__qualname__ = "display"
 
 
-class PlainFormatter(DisplayFormatter):
+class PlainFormatter(DisplayFormatter):  # type: ignore[misc]
     """Chooses the one form a value is shown in: an image if it is a picture or offers one, else plain text."""
 
-    def format(  # type: ignore[override]
+    def format(
         self, value: Any, include: object = None, exclude: object = None, *, anything: bool = False
     ) -> tuple[dict[str, str], dict[str, Any]]:
         """Mime type and text of a value, and its metadata; both empty when it has shown itself."""
@@ -116,7 +116,9 @@ class PlainFormatter(DisplayFormatter):
             if offered.get(media_type) is not None:
                 return self._checked(value, offered[media_type])
         if type(value).__module__.startswith("IPython.") and isinstance(getattr(value, "data", None), str):
-            return {"text/plain": value.data}, {}  # HTML("..."), Markdown("..."): their source says more than their repr
+            return {
+                "text/plain": value.data
+            }, {}  # HTML("..."), Markdown("..."): their source says more than their repr
         return None
 
     def _checked(self, value: Any, data: object) -> tuple[dict[str, str], dict[str, Any]]:
@@ -143,7 +145,7 @@ class PlainFormatter(DisplayFormatter):
         return text.getvalue()
 
 
-class Publisher(DisplayPublisher):
+class Publisher(DisplayPublisher):  # type: ignore[misc]
     """Where IPython's own display functions end: one image or one text, in order with everything else."""
 
     writer: Writer

@@ -63,7 +63,9 @@ def describe(error: BaseException, before: tuple[str, ...] = (), after: tuple[st
 
 def as_interrupt(error: BaseException) -> BaseException:
     """What an awaiting cell raises when it was interrupted, under the name that a synchronous cell gives it."""
-    return KeyboardInterrupt().with_traceback(error.__traceback__) if isinstance(error, asyncio.CancelledError) else error
+    return (
+        KeyboardInterrupt().with_traceback(error.__traceback__) if isinstance(error, asyncio.CancelledError) else error
+    )
 
 
 def warning_text(
@@ -82,18 +84,18 @@ def is_own_file(filename: str) -> bool:
         return True
     if filename.startswith("<"):
         return False
-    path = os.path.realpath(filename)  # noqa: PTH101 - called per frame; pathlib costs ten times as much
+    path = os.path.realpath(filename)
     return path.startswith(_home()) and not path.startswith(_installed())
 
 
 def _home() -> str:
-    return os.path.realpath(Path("~").expanduser()) + os.sep  # noqa: PTH101
+    return os.path.realpath(Path("~").expanduser()) + os.sep
 
 
 def _installed() -> tuple[str, ...]:
     own = str(Path(__file__).resolve().parents[1])
     places = (own, sys.prefix, sys.base_prefix, site.getusersitepackages())
-    return tuple(os.path.realpath(place) + os.sep for place in places if place != "/")  # noqa: PTH101
+    return tuple(os.path.realpath(place) + os.sep for place in places if place != "/")
 
 
 def _lines(error: BaseException) -> Iterator[str]:

@@ -35,6 +35,13 @@ class Figures:
             self._show_open(pyplot)
         images.SHOWN_FIGURES.clear()
 
+    def drop(self) -> None:
+        """Close what the cell has left open."""
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        if pyplot is not None and _makes_pictures():
+            pyplot.close("all")
+        images.SHOWN_FIGURES.clear()
+
     def _take_over(self, pyplot: ModuleType) -> None:
         original = pyplot.show
 

@@ -74,13 +74,14 @@ def from_bytes(data: bytes) -> Picture:
     Raises:
         ValueError: They do not decode.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         image = Image.open(io.BytesIO(data))
         image.load()
     except Exception as error:
-        raise ValueError(f"these {len(data)} bytes do not decode as an image: {error}") from error
+        reason = "their format is not known" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise ValueError(f"these {len(data)} bytes do not decode as an image: {reason}") from None
     media_type = _MEDIA_TYPES.get(str(image.format))
     if media_type is None or getattr(image, "is_animated", False):
         return encode(image)

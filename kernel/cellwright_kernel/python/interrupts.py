@@ -18,12 +18,19 @@ from cellwright_kernel.python.iopub import Gate
 
 
 class Interrupts:
-    """Owns the handler of SIGINT for the life of the kernel."""
+    """Owns the handler of SIGINT for the life of the kernel.
+
+    Only while `open` may it raise: code of the model runs then, or code of ours that works on its values. Whoever closes
+    it does so by a plain assignment within the `try` that catches what it raises: between the two Python looks for no
+    signal, so nothing escapes.
+    """
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._came_early = False
+        self.open = False
         self.interrupted = False
         """Whether the running cell has been interrupted."""
 
@@ -33,30 +40,39 @@ class Interrupts:
 
     def arm(self, task: asyncio.Task[Any]) -> None:
         """Name the cell that an interrupt is for."""
-        self.interrupted = False
+        self.interrupted = self._came_early = False
         self._loop = asyncio.get_running_loop()
         self._task = task
+
+    def begin(self) -> None:
+        """Open; an interrupt that came since `arm` counts now."""
+        self.open = True
+        if self._came_early:
+            self.interrupted = True
+            raise KeyboardInterrupt
 
     def disarm(self) -> None:
         """From here on an interrupt has nobody to hit."""
         self._task = None
 
     def _on_signal(self, _signum: int, frame: FrameType | None) -> None:
-        if self._task is None or self._task.done():
+        if self._task is None:
             return
-        if self._gate.held_here():
+        if not self.open:
+            self._came_early = True
+        elif self._gate.held_here():
             self._gate.on_leave = self._deliver_late
         else:
             self._deliver(frame)
 
     def _deliver_late(self) -> None:
-        if self._task is not None and not self._task.done():
+        if self.open:
             self._deliver(None)
 
     def _deliver(self, frame: FrameType | None) -> None:
         self.interrupted = True
         task, loop = self._task, self._loop
-        assert task is not None  # noqa: S101 - both callers have looked
+        assert task is not None  # noqa: S101 - it is open
         assert loop is not None  # noqa: S101
         if asyncio.current_task(loop) is task:
             raise KeyboardInterrupt

@@ -33,7 +33,7 @@ class Gate:
 
     def held_here(self) -> bool:
         """Whether the calling thread is inside: an exception must not be thrown into it now."""
-        return self.busy and self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
+        return self.busy and self.lock._is_owned()  # type: ignore[attr-defined]
 
     def run(self, act: Callable[[], None]) -> None:
         """Do it alone, now or as soon as what is being done is whole."""

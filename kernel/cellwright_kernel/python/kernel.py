@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 from typing import Any
 
 from ipykernel._version import kernel_protocol_version
@@ -27,6 +28,8 @@ from cellwright_kernel.python.namespace import Namespace, release_keys
 from cellwright_kernel.python.origin import CURRENT, Origin, set_latest
 from cellwright_kernel.python.shell import CellShell
 from cellwright_kernel.python.streams import Writer, clean
+
+_NOT_SHOWN = ("The value of the last expression could not be shown; what the cell did before is kept.",)
 
 
 class CellKernel(IPythonKernel):  # type: ignore[misc]
@@ -91,17 +94,37 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             self.interrupts.disarm()
 
     async def _cell(self, code: str, origin: Origin) -> Failure | None:
-        name = f"<cell {origin.number}>"
+        interrupts = self.interrupts  # a plain local: see there on how it is closed
         try:
-            tree = self.shell.parsed(code, name)
-            await self.namespace.bind(code, tree)
-            self.shell.events.trigger("pre_execute")
-            failure = await self.shell.run_code_of_cell(code, name, tree)
-            self.shell.events.trigger("post_execute")
+            interrupts.begin()
+            await self._whole_cell(code, f"<cell {origin.number}>")
+            interrupts.open = False
+            return None
+        except BaseException as error:  # whatever the model's code raises is an output
+            interrupts.open = False
+            told = errors.as_interrupt(error) if interrupts.interrupted else error
+            self._end_of_failed(is_interrupted=interrupts.interrupted)
+            return errors.describe(told, before=_NOT_SHOWN if self.shell.is_showing else ())
+
+    def _end_of_failed(self, *, is_interrupted: bool) -> None:
+        """What it has drawn is shown with the rest of its output, unless that could take the time it must not have."""
+        self.shell.events.trigger("post_execute")
+        if is_interrupted:
+            self.figures.drop()
+            return
+        try:
             self.figures.after_cell()
-        except BaseException as error:  # noqa: BLE001 - an interrupt between the lines must not reach the event loop
-            return errors.describe(errors.as_interrupt(error))
-        return failure
+        except Exception as error:
+            sys.stderr.write(f"An open figure could not be shown: {error}\n")
+
+    async def _whole_cell(self, code: str, name: str) -> None:
+        self.shell.is_showing = False
+        tree = self.shell.parsed(code, name)
+        await self.namespace.bind(code, tree)
+        self.shell.events.trigger("pre_execute")
+        await self.shell.run_code_of_cell(code, name, tree)
+        self.shell.events.trigger("post_execute")
+        self.figures.after_cell()
 
     @property
     def kernel_info(self) -> dict[str, Any]:

@@ -8,6 +8,8 @@ that the model has given another meaning keeps it.
 from __future__ import annotations
 
 import ast
+import asyncio
+import contextvars
 import importlib
 import os
 import re
@@ -38,7 +40,7 @@ class Namespace:
         names = _names_in(code, tree)
         if "pyautogui" in names:
             self._bind_pyautogui()
-        if "CELLWRIGHT_CDP" in os.environ and (names.intersection(_BROWSER_NAMES) or self._browser.is_attached):
+        if "CELLWRIGHT_CDP" in os.environ:
             await self._bind_browser(names)
 
     def _bind_pyautogui(self) -> None:
@@ -46,19 +48,24 @@ class Namespace:
             return
         try:
             self._set("pyautogui", importlib.import_module("pyautogui"))
-        except Exception as error:  # noqa: BLE001 - without a display it raises whatever its parts raise
+        except Exception as error:
             self._show.notice(f"pyautogui is not there: {error}")
 
     async def _bind_browser(self, names: frozenset[str]) -> None:
         wanted = [name for name in _BROWSER_NAMES if self._is_free(name)]
-        if not wanted or not (names.intersection(wanted) or self._browser.is_attached):
+        is_named = bool(names.intersection(wanted))
+        if not (is_named or (wanted and self._browser.is_connected)):
             return
         try:
-            attached = await self._browser.objects()
-        except Exception as error:  # noqa: BLE001 - whatever Playwright raises, the cell may not need the browser
-            if names.intersection(wanted):
+            # in an empty context, so that what a page's event handler prints belongs to the cell that runs then
+            loop = asyncio.get_running_loop()
+            attached = await loop.create_task(self._browser.objects(), context=contextvars.Context())
+        except Exception as error:
+            if is_named:
                 reason = str(error).partition("\n")[0]
-                self._show.notice(f"The browser cannot be reached ({reason}); `browser`, `context` and `page` are not there.")
+                self._show.notice(
+                    f"The browser cannot be reached ({reason}); `browser`, `context` and `page` are not there."
+                )
             return
         for name in wanted:
             self._set(name, getattr(attached, name))

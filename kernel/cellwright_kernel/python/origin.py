@@ -63,4 +63,4 @@ def follow_threads() -> None:
         setattr(thread, _ATTRIBUTE, current_origin())
         start(thread)
 
-    threading.Thread.start = start_with_origin  # type: ignore[method-assign]
+    threading.Thread.start = start_with_origin  # type: ignore[method-assign, assignment]

@@ -11,7 +11,7 @@ from typing import Any
 from IPython.core.displayhook import DisplayHook
 
 
-class ResultHook(DisplayHook):
+class ResultHook(DisplayHook):  # type: ignore[misc]
     """Shows a value as the result of a cell."""
 
     topic = b"execute_result"

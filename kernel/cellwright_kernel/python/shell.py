@@ -15,20 +15,18 @@ import sys
 from types import CodeType
 from typing import Any
 
+from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.compilerop import CachingCompiler
 from IPython.utils.text import SList
-from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets import Any as AnyTrait
 from traitlets import Type
 
 from cellwright_kernel.python import errors
 from cellwright_kernel.python.asyncio_run import driven
 from cellwright_kernel.python.display import PlainFormatter, Publisher, Show
-from cellwright_kernel.python.errors import Failure
 from cellwright_kernel.python.result_hook import ResultHook
 
 _COMPILE = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-_NOT_SHOWN = ("The value of the last expression could not be shown; what the cell did before is kept.",)
 _NOT_AWAITED = "[a coroutine that was not awaited: nothing of it ran. Put `await` before it.]"
 
 
@@ -50,6 +48,8 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
     displayhook_class = Type(ResultHook)
     display_pub_class = Type(Publisher)
     show: Show = AnyTrait()
+    is_showing = False
+    """True while, and if it failed after, the last expression's value is shown."""
 
     # What IPython sets up for a person at a terminal and a cell does not need.
 
@@ -96,31 +96,23 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
 
     # Running a cell.
 
-    async def run_code_of_cell(self, code: str, name: str, tree: ast.Module | None) -> Failure | None:
-        """Run a cell to its end; what it shows goes out on the way.
+    async def run_code_of_cell(self, code: str, name: str, tree: ast.Module | None) -> None:
+        """Run a cell to its end; what it shows goes out on the way. Raises what the cell raises.
 
         Args:
             code: As the model wrote it.
             name: `<cell N>`.
             tree: Its syntax tree if it is plain Python, else None: then IPython's dialect is tried.
         """
-        try:
-            body, last = self._compiled(code, name, tree)
-        except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError, KeyboardInterrupt) as error:
-            return errors.describe(error)
-        try:
-            if body is not None:
-                await self._evaluate(body)
-            value = await self._evaluate(last) if last is not None else None
-        except BaseException as error:  # noqa: BLE001 - whatever the model's code raises is an output
-            return self._failure(error)
-        if value is None or _is_silenced(code):
-            return None
-        try:
+        self.is_showing = False
+        body, last = self._compiled(code, name, tree)
+        if body is not None:
+            await self._evaluate(body)
+        value = await self._evaluate(last) if last is not None else None
+        if value is not None and not _is_silenced(code):
+            self.is_showing = True
             self._show_value(value)
-        except BaseException as error:  # noqa: BLE001 - a repr is the model's code as well
-            return errors.describe(errors.as_interrupt(error), before=_NOT_SHOWN)
-        return None
+            self.is_showing = False
 
     def parsed(self, code: str, name: str) -> ast.Module | None:
         """The syntax tree of a cell that is plain Python; None for anything else."""
@@ -128,10 +120,6 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
             return self.compile.ast_parse(code, filename=name)  # type: ignore[no-any-return]
         except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
             return None
-
-    def _failure(self, error: BaseException) -> Failure:
-        interrupted = self.kernel.interrupts.interrupted
-        return errors.describe(errors.as_interrupt(error) if interrupted else error)
 
     def _compiled(self, code: str, name: str, tree: ast.Module | None) -> tuple[CodeType | None, CodeType | None]:
         """The statements, and the last expression if there is one."""
@@ -144,10 +132,12 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
         else:
             self.compile.cache(code)
         tree = self.transform_ast(tree)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        if last is not None:
+            tree.body.pop()
         with self.compile.extra_flags(_COMPILE):
             statements = self.compile(tree, name, "exec") if tree.body else None
-            expression = self.compile(ast.Expression(last.value), name, "eval") if last is not None else None
+            expression = self.compile(ast.Expression(last), name, "eval") if last is not None else None
         return statements, expression
 
     async def _evaluate(self, code: CodeType) -> Any:
@@ -171,7 +161,9 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
         status = subprocess.run(self._expanded(cmd), shell=True, executable="/bin/bash", check=False).returncode  # noqa: S602
         self.user_ns["_exit_code"] = status
         if status:
-            sys.stderr.write(f"[exit status {status}: {cmd}]\n" if status > 0 else f"[ended by signal {-status}: {cmd}]\n")
+            sys.stderr.write(
+                f"[exit status {status}: {cmd}]\n" if status > 0 else f"[ended by signal {-status}: {cmd}]\n"
+            )
 
     system_piped = system_raw = system
 

@@ -292,7 +292,7 @@ class ForkedText:
     """Text of a forked child: whole lines, so that those of several children do not mix, to the descriptors."""
 
     def __init__(self) -> None:
-        self._parts = {name: "" for name in _STREAM_FDS}
+        self._parts = dict.fromkeys(_STREAM_FDS, "")
 
     def write(self, name: str, text: str) -> None:
         """Take text for one stream."""

@@ -97,7 +97,7 @@ class _BinaryStream(io.BufferedIOBase):
         super().__init__()
         self._text = text
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.raw = self  # type: ignore[assignment]
+        self.raw = self
         self.name = name
 
     def write(self, data: Any) -> int:

@@ -1,0 +1,83 @@
+"""What a dying Python kernel said: sent, or kept where its host finds it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from queue import Empty
+
+import pytest
+from tests.python_kernel import PythonKernel, Told, python_kernel
+
+from cellwright_kernel.python.last_words import KINDS, SLOT_BYTES, LastWordsBox, read_last_words
+
+
+def told_by_dying(kernel: PythonKernel, code: str) -> str:
+    """Run a cell that ends the kernel; give back all text of it, sent or not."""
+    told = Told()
+    msg_id = kernel.send(code)
+    kernel.process.wait(timeout=10)
+    while True:
+        try:
+            kernel._take(kernel.client.get_iopub_msg(timeout=0.1), msg_id, told)
+        except Empty:
+            break
+    lost = read_last_words(Path(f"{kernel.connection}.last"), kernel.highest_seq)
+    assert all(words.msg_id == msg_id for words in lost)
+    return "".join(str(value) for _, value in told.outputs) + "".join(words.text for words in lost)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("import os; print('before'); log('and'); print('after'); os._exit(3)", 3),
+        ("import ctypes; print('before'); log('and'); print('after'); ctypes.string_at(0)", -signal.SIGSEGV),
+        ("import os; print('before'); log('and'); print('after'); os.kill(os.getpid(), 9)", -signal.SIGKILL),
+    ],
+)
+def test_what_was_said_before_the_kernel_died_is_not_lost(tmp_path, code, status):
+    with python_kernel(tmp_path) as kernel:
+        assert told_by_dying(kernel, code) == "before\nandafter\n"
+        assert kernel.process.returncode == status
+
+
+def test_what_was_printed_before_c_code_held_the_kernel_is_not_lost(tmp_path):
+    """`sum` over a range lets no other thread run, so nothing that is sent by a timer leaves."""
+    with python_kernel(tmp_path) as kernel:
+        msg_id = kernel.send("log('on'); print('before'); sum(range(10**12))")
+        told = Told()
+        while ("log", "on") not in told.outputs:
+            kernel._take(kernel.client.get_iopub_msg(timeout=10), msg_id, told)
+        lost: list[str] = []
+        while not lost and ("stdout", "before\n") not in told.outputs:
+            lost = [words.text for words in read_last_words(Path(f"{kernel.connection}.last"), kernel.highest_seq)]
+        os.kill(kernel.process.pid, signal.SIGKILL)
+        assert lost in (["before\n"], [])
+
+
+def test_the_box_keeps_the_last_runs_in_order(tmp_path):
+    path = tmp_path / "box"
+    box = LastWordsBox(path)
+    for number in range(20):
+        box.begin("stdout", f"m{number}")
+        box.add(f"text {number}".encode())
+    words = read_last_words(path, 0)
+    assert [word.seq for word in words] == list(range(13, 21))
+    assert words[-1].text == "text 19"
+    assert read_last_words(path, 19) == words[-1:]
+
+
+def test_a_full_slot_is_read_whole(tmp_path):
+    box = LastWordsBox(tmp_path / "box")
+    box.begin("stderr", "m")
+    box.add(b"x" * SLOT_BYTES)
+    assert [len(words.text) for words in read_last_words(tmp_path / "box", 0)] == [SLOT_BYTES]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 1000, b"\xff" * 600_000, os.urandom(300_000)])
+def test_a_box_that_makes_no_sense_is_taken_for_empty_or_for_text(tmp_path, data):
+    path = tmp_path / "box"
+    path.write_bytes(data)
+    assert all(words.kind in KINDS for words in read_last_words(path, 0))
+    assert read_last_words(tmp_path / "none", 0) == []
