@@ -183,7 +183,9 @@ async def test_output_without_end_stays_within_its_room(host):
     assert 60_000_000 < kept <= 64 * 1024**2
 
 
-async def test_a_module_in_home_stands_in_for_nothing_of_the_kernels(host):
+async def test_a_module_in_home_can_be_imported_and_stands_in_for_nothing_of_the_kernels(host):
+    await host.client.put("/files/mine.py", content=b"value = 3")
+    assert await host.texts("import mine; print(mine.value)") == ["3\n"]
     await host.client.put("/files/random.py", content=b"raise SystemExit('shadowed')")
     assert (await host.client.post("/kernels/python/restart")).json() == {"kernel_generation": 2}
     assert (await host.texts("print('up')"))[-1] == "up\n"

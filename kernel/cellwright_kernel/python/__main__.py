@@ -212,6 +212,8 @@ def main(arguments: list[str]) -> None:
     app = CellKernelApp.instance(config=config, log_level=logging.ERROR)
     asyncio.set_event_loop(asyncio.new_event_loop())
     app.initialize([str(Path(options.connection_file).resolve())])
+    # only now: cells import their own modules from where they run, and none of these stands in for one of the kernel's
+    sys.path.insert(0, "")
     app.start()
 
 
