@@ -26,10 +26,13 @@ class Overflow:
         self._missing_chars += len(text) - start - len(tail)
         self._pieces.append((name, tail))
         self._kept += len(tail)
-        while self._kept > _TAIL_CHARS:
-            _, dropped = self._pieces.popleft()
-            self._kept -= len(dropped)
-            self._missing_chars += len(dropped)
+        while (surplus := self._kept - _TAIL_CHARS) > 0:
+            first, piece = self._pieces.popleft()
+            if len(piece) > surplus:  # a long piece keeps its end: a newline after it must not cost it whole
+                self._pieces.appendleft((first, piece[surplus:]))
+            dropped = min(surplus, len(piece))
+            self._kept -= dropped
+            self._missing_chars += dropped
 
     def count_item(self) -> None:
         """Count an image or another message that is not sent."""
