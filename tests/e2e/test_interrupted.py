@@ -50,7 +50,7 @@ def test_ctrl_c_closes_the_run_and_leaves_no_process(command: str, tmp_path: Pat
     assert verify(Path(summary.folder)).status == "whole"
 
 
-def test_killing_the_command_takes_the_sandbox_with_it(tmp_path: Path, clean_environment: Path) -> None:
+def test_killing_the_command_takes_the_sandbox_with_it(clean_environment: Path) -> None:
     arguments = [sys.executable, "-m", "cellwright", "exec", ENDLESS]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, start_new_session=True) as process:
         until_journaled(clean_environment / "runs", "cell_opened")

@@ -139,7 +139,7 @@ async def test_unknown_fields_of_a_new_session_are_refused(client: httpx2.AsyncC
     assert (response.status_code, "files" in response.json()["error"]) == (400, True)
 
 
-def test_a_token_is_made_once_and_only_this_user_may_read_it(tmp_path) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def test_a_token_is_made_once_and_only_this_user_may_read_it(tmp_path) -> None:  # type: ignore[no-untyped-def]
     kept = tmp_path / "state" / "token"
     token = service_token(None, kept)
     assert len(token) >= 32
