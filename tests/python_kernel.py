@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -62,13 +63,13 @@ class PythonKernel:
         msg_id = self.send(code)
         idle = False
         while not (idle and told.status):
-            message = self.client.get_iopub_msg(timeout=_ANSWER_S)
+            message = self.told_next(_ANSWER_S)
             idle = self._take(message, msg_id, told) or idle
             if when is not None and do is not None and when(told):
                 when = None
                 do()
             if idle and not told.status:
-                told.reply = self.client.get_shell_msg(timeout=_ANSWER_S)["content"]
+                told.reply = self.reply_next(_ANSWER_S)["content"]
                 told.status = told.reply["status"]
         return told
 
@@ -93,9 +94,19 @@ class PythonKernel:
     def drain(self, quiet_s: float = 0.2) -> Told:
         """What still comes until nothing has come for a while."""
         told = Told()
-        while self.client.iopub_channel.socket.poll(int(quiet_s * 1000)):
-            self._take(self.client.get_iopub_msg(timeout=1), "", told)
-        return told
+        while True:
+            try:
+                self._take(self.told_next(quiet_s), "", told)
+            except Empty:
+                return told
+
+    def told_next(self, within_s: float = _ANSWER_S) -> dict[str, Any]:
+        """The next message it publishes; `Empty` when none comes."""
+        return _receive(self.client, self.client.iopub_channel.socket, within_s)
+
+    def reply_next(self, within_s: float = _ANSWER_S) -> dict[str, Any]:
+        """The next reply; `Empty` when none comes."""
+        return _receive(self.client, self.client.shell_channel.socket, within_s)
 
     def _take(self, message: dict[str, Any], msg_id: str, told: Told) -> bool:
         parent = message["parent_header"].get("msg_id", "")
@@ -115,13 +126,15 @@ class PythonKernel:
 
 
 @contextmanager
-def python_kernel(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[PythonKernel]:
+def python_kernel(
+    folder: Path, environment: Mapping[str, str] | None = None, python: Path = Path(sys.executable)
+) -> Iterator[PythonKernel]:
     """Start a kernel whose home is `folder`, and leave no process and no socket behind."""
     connection = folder / "kernel.json"
     write_connection_file(str(connection), ip=str(folder / "s"), transport="ipc", key=b"")
     log = (folder / "kernel.log").open("wb")
     process = subprocess.Popen(
-        [sys.executable, "-m", "cellwright_kernel.python", "-f", str(connection)],
+        [python, "-m", "cellwright_kernel.python", "-f", str(connection)],
         cwd=folder,
         env={**os.environ, "HOME": str(folder), **(environment or {})},
         stdin=subprocess.DEVNULL,
@@ -143,6 +156,15 @@ def python_kernel(folder: Path, environment: Mapping[str, str] | None = None) ->
         client.context.destroy(linger=0)
         process.kill()
         process.wait()
+
+
+def _receive(client: BlockingKernelClient, socket: Any, within_s: float) -> dict[str, Any]:
+    """The client's own ways to receive make an event loop per thread."""
+    if not socket.poll(int(within_s * 1000)):
+        raise Empty
+    _, message = client.session.recv(socket)
+    assert message is not None
+    return message
 
 
 def _short(message: dict[str, Any]) -> tuple[str, Any]:
@@ -186,9 +208,13 @@ def _wait_until_up(client: BlockingKernelClient) -> None:
     end = time.monotonic() + _ANSWER_S
     while time.monotonic() < end:
         msg_id = client.kernel_info()
-        client.get_shell_msg(timeout=_ANSWER_S)
-        while client.iopub_channel.socket.poll(250):
-            message = client.get_iopub_msg(timeout=1)
-            if message["parent_header"].get("msg_id") == msg_id and message["content"].get("execution_state") == "idle":
-                return
+        _receive(client, client.shell_channel.socket, _ANSWER_S)
+        try:
+            while True:
+                message = _receive(client, client.iopub_channel.socket, 0.25)
+                about = message["parent_header"].get("msg_id")
+                if about == msg_id and message["content"].get("execution_state") == "idle":
+                    return
+        except Empty:
+            continue
     raise AssertionError("what the kernel publishes does not arrive")

@@ -20,7 +20,7 @@ def told_by_dying(kernel: PythonKernel, code: str) -> str:
     kernel.process.wait(timeout=10)
     while True:
         try:
-            kernel._take(kernel.client.get_iopub_msg(timeout=0.1), msg_id, told)
+            kernel._take(kernel.told_next(0.1), msg_id, told)
         except Empty:
             break
     lost = read_last_words(Path(f"{kernel.connection}.last"), kernel.highest_seq)
@@ -48,7 +48,7 @@ def test_what_was_printed_before_c_code_held_the_kernel_is_not_lost(tmp_path):
         msg_id = kernel.send("log('on'); print('before'); sum(range(10**12))")
         told = Told()
         while ("log", "on") not in told.outputs:
-            kernel._take(kernel.client.get_iopub_msg(timeout=10), msg_id, told)
+            kernel._take(kernel.told_next(), msg_id, told)
         lost: list[str] = []
         while not lost and ("stdout", "before\n") not in told.outputs:
             lost = [words.text for words in read_last_words(Path(f"{kernel.connection}.last"), kernel.highest_seq)]
