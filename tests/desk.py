@@ -101,7 +101,8 @@ class Desk:
                 found = root.get_full_property(active, X.AnyPropertyType)
                 with contextlib.suppress(error.BadWindow):
                     window = display.create_resource_object("window", found.value[0]) if found else root
-                    return title in (window.get_wm_name() or "")
+                    names = [window.get_full_text_property(display.intern_atom(name)) for name in ("_NET_WM_NAME", "WM_NAME")]
+                    return any(title in name for name in names if name)
                 return False
 
             assert wait_for(is_active), f"no window named {title!r} became active"

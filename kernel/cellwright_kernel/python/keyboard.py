@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from Xlib import X
 from Xlib.display import Display
 
+from cellwright_kernel.python import xkb
 from cellwright_kernel.python.focus import Reader, await_focus_of_click, find_reader, has_caught_up
 from cellwright_kernel.python.key_names import keysym_of, keysyms_of
 from cellwright_kernel.python.keymap import Keymap, Stroke
@@ -137,6 +138,9 @@ class Keyboard:
         missing = [keysym for keysym in dict.fromkeys(keysyms) if self._keymap.stroke(keysym, state) is None]
         if missing:
             self._keymap.bind(display, missing, keep=keysyms)
+            xkb.announce_new_keyboard(display)
+            display.sync()
+            self._connection.read_events(display)  # our own change's
             self._read_keymap(display)
         strokes = [self._keymap.stroke(keysym, state) for keysym in keysyms]
         if None in strokes:

@@ -23,6 +23,10 @@ from cellwright_kernel.python.key_names import NAMED
 _SHIFT_L = 0xFFE1
 _PROPERTY = "_CELLWRIGHT_BOUND_KEYCODES"
 """On the root window: the keycodes that are bound, for the next kernel on this display."""
+_FIRST_SPARE = 0x88
+_MEANT_BY_POSITION = frozenset({0xA6, 0xA7, 0xB5, 0xD4, 0xE8, 0xE9})
+"""Chromium goes by the keycode where it does not know the keysym: all below 0x88 mean something to it, and these: back,
+forward, reload (a page was reloaded by the letter bound there), an application, brightness."""
 _GROUPS = 0x6000
 """Bits of the core state in which the server says which keyboard group is active."""
 
@@ -67,11 +71,11 @@ class Keymap:
         self._bound = {max(rows[code]): code for code in sorted(codes) if len(set(rows[code]) - {0}) == 1}
         ours = set(self._bound.values())
         modifiers = {code for row in display.get_modifier_mapping() for code in row}
-        # Keycode 8 is left alone: evdev counts from there, so programs take it for "no key".
         self._spare = [
             code
             for code, row in rows.items()
-            if code > low and code not in modifiers and (code in ours or not any(row) or _is_for_vendors_only(row))
+            if code >= _FIRST_SPARE and code not in modifiers and code not in _MEANT_BY_POSITION
+            if code in ours or not any(row) or _is_for_vendors_only(row)
         ]
         self._many_groups = frozenset(code for code, row in rows.items() if _has_two_groups(row))
         spare = set(self._spare)

@@ -25,6 +25,8 @@ from typing import Any
 from Xlib import X, error
 from Xlib.display import Display
 
+from cellwright_kernel.python import xkb
+
 MAX_LOAN_S = 1.0
 """An interrupt waits at most about this long."""
 
@@ -49,6 +51,7 @@ class Connection:
         self.interrupted = False
         """True when an interrupt came during this loan; a loop that waits should stop waiting."""
         self._display: Display | None = None
+        self._keymap_event = 0
         self._errors: list[error.XError] = []
         self._lock = threading.RLock()
         _connections.add(self)
@@ -80,7 +83,7 @@ class Connection:
             select.select([display.fileno()], [], [], wait_s)
         for _ in range(display.pending_events()):
             event = display.next_event()
-            if event.type == X.MappingNotify and event.request != X.MappingPointer:
+            if event.type == self._keymap_event:
                 self.keymap_changed = True
             elif event.type == X.ClientMessage:
                 self.messages.append(event)
@@ -99,6 +102,7 @@ class Connection:
         if self._display is None:
             self._display = Display(self.name)
             self._display.set_error_handler(self._note_error)
+            self._keymap_event = xkb.listen(self._display)
             self.keymap_changed = True
             self.messages.clear()
         return self._display
