@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import cellwright_kernel
 from Xlib import X, error
 from Xlib.display import Display
+
+import cellwright_kernel
 
 TARGETS = Path(__file__).parent / "targets"
 T = TypeVar("T")
@@ -101,7 +102,9 @@ class Desk:
                 found = root.get_full_property(active, X.AnyPropertyType)
                 with contextlib.suppress(error.BadWindow):
                     window = display.create_resource_object("window", found.value[0]) if found else root
-                    names = [window.get_full_text_property(display.intern_atom(name)) for name in ("_NET_WM_NAME", "WM_NAME")]
+                    names = [
+                        window.get_full_text_property(display.intern_atom(name)) for name in ("_NET_WM_NAME", "WM_NAME")
+                    ]
                     return any(title in name for name in names if name)
                 return False
 
@@ -121,7 +124,18 @@ def desk_in(folder: Path) -> Iterator[Desk]:
     """A desk whose files lie in `folder`."""
     reading, writing = os.pipe()
     desk = Desk("", folder)
-    arguments = ["-geometry", "1440x1000", "-depth", "24", "-SecurityTypes", "None", "-rfbport", "-1", "-nolisten", "tcp"]
+    arguments = [
+        "-geometry",
+        "1440x1000",
+        "-depth",
+        "24",
+        "-SecurityTypes",
+        "None",
+        "-rfbport",
+        "-1",
+        "-nolisten",
+        "tcp",
+    ]
     try:
         desk.start("Xvnc", "-displayfd", str(writing), "-rfbunixpath", folder / "vnc", *arguments, pass_fds=[writing])
         os.close(writing)

@@ -22,6 +22,6 @@ while True:
     error = None
     try:
         exec(json.loads(line), names)  # noqa: S102
-    except BaseException as raised:  # noqa: BLE001
+    except BaseException as raised:
         error = "".join(traceback.format_exception_only(raised)).strip()
     print(json.dumps({"error": error, "value": names["value"]}), flush=True)

@@ -19,11 +19,11 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 
 from cellwright_kernel.python import keyboard
-from cellwright_kernel.python.x_connection import Connection
+from cellwright_kernel.python.x_connection import Connection, DisplayLost
 
 _lock = threading.RLock()
 _connection: Connection | None = None
@@ -47,7 +47,9 @@ def prepare_on_import(display: str) -> None:
     with _lock:
         if _connection is not None:
             if _connection.name != display:
-                raise RuntimeError(f"pyautogui is made ready for {_connection.name}; it cannot be for {display} as well.")
+                raise RuntimeError(
+                    f"pyautogui is made ready for {_connection.name}; it cannot be for {display} as well."
+                )
             return
         if "pyautogui" in sys.modules:
             raise RuntimeError("pyautogui was imported before it was made ready. Start a new kernel.")
@@ -56,9 +58,10 @@ def prepare_on_import(display: str) -> None:
 
 
 def release_all() -> None:
-    """Let go of every key and button that is down on the display; does nothing before `prepare`."""
+    """Let go of every key and button that is down on the display; does nothing before `prepare` or without a display."""
     if _connection is not None:
-        keyboard.release_all(_connection)
+        with suppress(DisplayLost):
+            keyboard.release_all(_connection)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -87,7 +90,7 @@ class _Loader(importlib.abc.Loader):
         return self._original.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        from cellwright_kernel.python.pyautogui_calls import replace_calls  # noqa: PLC0415  # imports Pillow
+        from cellwright_kernel.python.pyautogui_calls import replace_calls  # it imports Pillow
 
         with self._connection.use():
             pass  # a display that does not answer is said here, in our words

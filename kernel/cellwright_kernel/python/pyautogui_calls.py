@@ -13,23 +13,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from PIL import Image, ImageGrab
 
-from cellwright_kernel.python.key_names import keysym_of, keysyms_of
+from cellwright_kernel.python.key_names import keysym_of
 from cellwright_kernel.python.keyboard import Keyboard, release_all
 from cellwright_kernel.python.pointer import Pointer
 from cellwright_kernel.python.x_connection import Connection
 
-_BUTTONS = {"left": 1, "middle": 2, "right": 3, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7}
-_NAMES = {1: "left", 2: "middle", 3: "right", 4: 4, 5: 5, 6: 6, 7: 7, "primary": "left", "secondary": "right"}
+_BUTTONS: dict[str | int, int] = {"left": 1, "middle": 2, "right": 3, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7}
+_NAMES: dict[str | int, str | int] = {1: "left", 2: "middle", 3: "right", "primary": "left", "secondary": "right"}
 _PAUSE_S = 0.01
 """Instead of PyAutoGUI's 0.1 s, which is there for a person who wants to step in."""
 
 
-def replace_calls(module: ModuleType, connection: Connection) -> None:
+def replace_calls(module: Any, connection: Connection) -> None:
     """Replace, in the imported module `pyautogui`, what does not do what its documentation says on X."""
     pointer = Pointer(connection)
     keyboard = Keyboard(connection, pointer)
@@ -43,13 +42,13 @@ def replace_calls(module: ModuleType, connection: Connection) -> None:
         "dragRel": calls.dragging(module.dragRel),
     }
     for name, call in documented.items():
-        _put(module, name, module._genericPyAutoGUIChecks(call))  # noqa: SLF001
-    _put(module, "hold", contextmanager(module._genericPyAutoGUIChecks(calls.hold)))  # noqa: SLF001
+        _put(module, name, module._genericPyAutoGUIChecks(call))
+    _put(module, "hold", contextmanager(module._genericPyAutoGUIChecks(calls.hold)))
     module.write, module.shortcut, module.drag = module.typewrite, module.hotkey, module.dragRel
-    for name, call in {"failSafeCheck": calls.fail_safe_check, "isValidKey": is_valid_key}.items():
-        _put(module, name, call)
+    _put(module, "failSafeCheck", calls.fail_safe_check)
+    _put(module, "isValidKey", is_valid_key)
     module._normalizeButton = normalize_button
-    module._mouseMoveDrag = calls.checking_target(module._mouseMoveDrag)  # noqa: SLF001
+    module._mouseMoveDrag = calls.checking_target(module._mouseMoveDrag)
     module.PAUSE = _PAUSE_S
     module.KEY_NAMES[:] = [name for name in module.KEY_NAMES if is_valid_key(name)]
     _replace_screen(module, calls)
@@ -83,7 +82,7 @@ def normalize_button(button: str | int) -> str | int:
 class _Calls:
     """The documented calls as methods, so that they share the parts they need."""
 
-    def __init__(self, module: ModuleType, connection: Connection, pointer: Pointer, keyboard: Keyboard) -> None:
+    def __init__(self, module: Any, connection: Connection, pointer: Pointer, keyboard: Keyboard) -> None:
         self._module = module
         self._connection = connection
         self._pointer = pointer
@@ -166,7 +165,10 @@ class _Calls:
         return dragged
 
     def screenshot(
-        self, imageFilename: str | Path | None = None, region: Sequence[int] | None = None, allScreens: bool = False
+        self,
+        imageFilename: str | Path | None = None,
+        region: Sequence[int] | None = None,
+        allScreens: bool = False,  # noqa: ARG002 - there is one screen
     ) -> Image.Image:
         """Return a picture of the desktop, or of `region` = (left, top, width, height); save it where a file is named.
 
@@ -201,21 +203,21 @@ class _Calls:
                 time.sleep(interval_s)
 
     def _log(self, wanted: Any, call: str, arguments: str) -> None:
-        self._module._logScreenshot(wanted, call, arguments, folder=".")  # noqa: SLF001
+        self._module._logScreenshot(wanted, call, arguments, folder=".")
 
 
 def _named(key: str) -> str:
     return key.lower() if isinstance(key, str) and len(key) > 1 else key
 
 
-def _put(module: ModuleType, name: str, call: Any) -> None:
+def _put(module: Any, name: str, call: Any) -> None:
     original = getattr(module, name)
     if not hasattr(call, "__self__"):  # a bound method keeps its own docstring
         call.__doc__, call.__name__, call.__qualname__ = original.__doc__, name, name
     setattr(module, name, call)
 
 
-def _replace_platform(module: ModuleType, pointer: Pointer, keyboard: Keyboard) -> None:
+def _replace_platform(module: Any, pointer: Pointer, keyboard: Keyboard) -> None:
     platform = module.platformModule
 
     def move(x: int, y: int) -> None:
@@ -241,7 +243,7 @@ def _replace_platform(module: ModuleType, pointer: Pointer, keyboard: Keyboard) 
 
         return turn
 
-    platform._display.close()  # noqa: SLF001  # the process has one connection, and it is ours
+    platform._display.close()  # the process has one connection, and it is ours
     platform._display = None
     platform._position, platform._size, platform._moveTo, platform._click = pointer.position, pointer.size, move, click
     platform._mouseDown, platform._mouseUp = button_down, button_up
@@ -251,14 +253,14 @@ def _replace_platform(module: ModuleType, pointer: Pointer, keyboard: Keyboard) 
     platform.keyboardMapping = {name: keysym_of(name) for name in module.KEY_NAMES if is_valid_key(name)}
 
 
-def _replace_screen(module: ModuleType, calls: _Calls) -> None:
+def _replace_screen(module: Any, calls: _Calls) -> None:
     pyscreeze = module.pyscreeze
     module.screenshot = pyscreeze.screenshot = pyscreeze._screenshot_linux = calls.screenshot
     for name in ("locate", "locateAll", "locateAllOnScreen", "locateCenterOnScreen", "locateOnScreen"):
         _put(module, name, _saying_what_is_missing(module, getattr(pyscreeze, name)))
 
 
-def _saying_what_is_missing(module: ModuleType, search: Callable[..., Any]) -> Callable[..., Any]:
+def _saying_what_is_missing(module: Any, search: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(search)
     def found(image: Any, *args: Any, **kwargs: Any) -> Any:
         try:

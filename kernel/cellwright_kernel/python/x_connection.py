@@ -127,7 +127,7 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 def _forget_all() -> None:
     for connection in list(_connections):
-        connection._forget()  # noqa: SLF001
+        connection._forget()
 
 
 os.register_at_fork(after_in_child=_forget_all)
