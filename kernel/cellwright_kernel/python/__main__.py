@@ -147,12 +147,11 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         sys.displayhook = kernel.shell.displayhook
         kernel.writer = self.writer
         kernel.interrupts = Interrupts(self.iopub_socket.gate)
-        kernel.interrupts.install()
         after_import = AfterImport()
         after_import.install()
         kernel.figures = Figures(show, after_import)
         browser = BrowserLink(show.notice, after_import, self._real_stderr)
-        kernel.namespace = Namespace(kernel.shell.user_ns, show, browser)
+        kernel.namespace = Namespace(kernel.shell, show, browser)
         prepare_pyautogui()
         kernel.background = Background(self.writer)
         origin.follow_threads()

@@ -99,6 +99,8 @@ def _installed() -> tuple[str, ...]:
 
 
 def _lines(error: BaseException) -> Iterator[str]:
+    if isinstance(error, SyntaxError) and not error.text and error.filename and error.lineno:
+        error.text = linecache.getline(error.filename, error.lineno)  # found only by the compiler, not by the parser
     trace = traceback.TracebackException(
         type(error), error, _trimmed(error.__traceback__), lookup_lines=False, compact=True
     )

@@ -34,8 +34,13 @@ class Interrupts:
         self.interrupted = False
         """Whether the running cell has been interrupted."""
 
-    def install(self) -> None:
-        """Take SIGINT. A handler, unlike an ignored signal, is not inherited by the programs a cell starts."""
+    def install(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take SIGINT. A handler, unlike an ignored signal, is not inherited by the programs a cell starts.
+
+        asyncio's own handler is set first and replaced, because it leaves the loop with a descriptor that wakes it: a
+        signal that comes just before the loop starts to wait would otherwise be seen when it has waited.
+        """
+        loop.add_signal_handler(signal.SIGINT, _nothing)
         signal.signal(signal.SIGINT, self._on_signal)
 
     def arm(self, task: asyncio.Task[Any]) -> None:
@@ -79,6 +84,10 @@ class Interrupts:
         loop.call_soon_threadsafe(task.cancel)
         if _runs_own_code(frame):  # a leftover background task or callback that never waits
             raise KeyboardInterrupt
+
+
+def _nothing() -> None:
+    """What asyncio calls besides."""
 
 
 def _runs_own_code(frame: FrameType | None) -> bool:

@@ -77,9 +77,8 @@ class Iopub:
         return int(self._socket.getsockopt(zmq.FD))
 
     def send_multipart(self, parts: list[bytes], flags: int = 0, copy: bool = True, track: bool = False) -> None:  # noqa: ARG002
-        """Send one whole message, from any thread. In a forked child, nothing: the socket is its parent's."""
-        if os.getpid() == self._pid:
-            self.gate.run(lambda: self._send(parts))
+        """Send one whole message, from any thread."""
+        self.gate.run(lambda: self._send(parts))
 
     def message(self, msg_type: str, content: dict[str, Any], parent: Header, metadata: dict[str, Any]) -> None:
         """Build and send one; only with the gate entered."""
@@ -104,7 +103,7 @@ class Iopub:
         context.term()
 
     def _send(self, parts: list[bytes]) -> None:
-        if self._socket.closed:
+        if self._socket.closed or os.getpid() != self._pid:  # in a forked child the socket is its parent's
             return
         self._socket.send_multipart(parts)
         # the socket's descriptor is edge-triggered and sending takes the edge, so look after each send (0.5 µs)

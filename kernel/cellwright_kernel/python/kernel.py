@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import sys
 from typing import Any
 
@@ -55,6 +56,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         self._context = contextvars.copy_context()
         self._cells_without_number = 0
         loop = asyncio.get_event_loop()
+        self.interrupts.install(loop)
         self.background.watch(loop)
         allow_asyncio_run(loop)
 
@@ -66,6 +68,8 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         self.writer.open(origin)
         self._context.run(CURRENT.set, origin)
         failure = await self._run(str(content.get("code", "")), origin)
+        if self.writer.forked:  # a child that the cell forked and did not end: there is one kernel
+            os._exit(0)
         self._context.run(self.background.tell_failed)
         if failure is not None:
             release_keys()

@@ -19,6 +19,7 @@ from typing import Any
 
 from cellwright_kernel.python.browser import BrowserLink
 from cellwright_kernel.python.display import Show
+from cellwright_kernel.python.shell import CellShell
 
 _BROWSER_NAMES = ("browser", "context", "page")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -28,12 +29,13 @@ _MISSING = object()
 class Namespace:
     """The kernel's global variables, as far as they are ours."""
 
-    def __init__(self, variables: dict[str, Any], show: Show, browser: BrowserLink) -> None:
-        self._variables = variables
+    def __init__(self, shell: CellShell, show: Show, browser: BrowserLink) -> None:
+        self._variables: dict[str, Any] = shell.user_ns
         self._show = show
         self._browser = browser
         self._bound: dict[str, Any] = {}
-        variables.update(log=show.log, display=show.display, time=time)
+        shell.given = {"log": show.log, "display": show.display, "time": time}
+        self._variables.update(shell.given)
 
     async def bind(self, code: str, tree: ast.Module | None) -> None:
         """Define what this cell mentions and is not there yet."""

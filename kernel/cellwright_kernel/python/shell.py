@@ -13,13 +13,13 @@ import os
 import subprocess
 import sys
 from types import CodeType
-from typing import Any
+from typing import Any, ClassVar
 
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.compilerop import CachingCompiler
 from IPython.utils.text import SList
 from traitlets import Any as AnyTrait
-from traitlets import Type
+from traitlets import Dict, Type
 
 from cellwright_kernel.python import errors
 from cellwright_kernel.python.asyncio_run import driven
@@ -48,6 +48,9 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
     displayhook_class = Type(ResultHook)
     display_pub_class = Type(Publisher)
     show: Show = AnyTrait()
+    db: ClassVar[dict[str, Any]] = {}  # what magics such as %cd remember; IPython keeps it in the home
+    given: dict[str, Any] = Dict()
+    """What the namespace holds from the start, and again after `%reset`."""
     is_showing = False
     """True while, and if it failed after, the last expression's value is shown."""
 
@@ -81,14 +84,20 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
         super().init_builtins()
 
     def init_user_ns(self) -> None:
-        """Little: `get_ipython` for libraries that ask for it. `In`, `Out` and the rest would keep every value alive."""
-        self.user_ns["get_ipython"] = self.get_ipython
+        """Little: `In`, `Out` and the rest would keep every value alive. Also called by `%reset`."""
+        self.user_ns.update(self.given, get_ipython=self.get_ipython, _dh=self.history_manager.dir_hist)  # _dh: for %cd
 
     def init_displayhook(self) -> None:
         """As IPython's, without its names for the last three values."""
         super().init_displayhook()
         for name in ("_", "__", "___", "__builtin__"):
             self.user_ns.pop(name, None)
+
+    def payloadpage_page(self, strg: Any, start: int = 0, screen_lines: int = 0, pager_cmd: Any = None) -> None:
+        """`name?` and the like: there is no pager, so it is printed."""
+        del start, screen_lines, pager_cmd
+        text = strg.get("text/plain", "") if isinstance(strg, dict) else str(strg)
+        sys.stdout.write(text.rstrip("\n") + "\n")
 
     def set_parent(self, parent: dict[str, Any]) -> None:
         """Each message finds its parent by its origin."""

@@ -35,6 +35,7 @@ def test_the_namespace_holds_little_that_is_ours(kernel):
     expected = [
         "__builtins__",
         "__name__",
+        "_dh",
         "asyncio",
         "contextvars",
         "display",
@@ -84,7 +85,13 @@ def test_a_syntax_error_has_its_line_and_caret_and_nothing_runs(kernel):
         ("error", f'  File "<cell {number}>", line 2\n    x = 1 +\n           ^\nSyntaxError: invalid syntax')
     ]
     told = kernel.run("log('nor me')\nreturn 5")
-    assert [kind for kind, _ in told.outputs] == ["error"]
+    number = len(kernel.cells)
+    assert told.outputs == [
+        (
+            "error",
+            f"  File \"<cell {number}>\", line 2\n    return 5\n    ^^^^^^^^\nSyntaxError: 'return' outside function",
+        )
+    ]
 
 
 def test_endless_recursion_is_told_shortly(kernel):
@@ -120,6 +127,26 @@ def test_a_magic_that_is_unknown_or_used_wrongly_fails(kernel):
         told = kernel.run(code)
         assert told.status == "error"
         assert told.outputs[-1][1].startswith("UsageError: ")
+
+
+def test_magics_that_show_move_and_reset_work(kernel):
+    assert "Return the number of items" in kernel.run("len?").text("stdout")
+    assert kernel.run("%cd -q /\n%pwd").outputs == [("result", "'/'")]
+    assert kernel.run("%cd -q -").status == "ok"
+    assert kernel.run("%%time\n1 + 1").outputs[-1] == ("result", "2")
+    kernel.run("%reset -f")
+    assert kernel.run("log(1); display(2); import asyncio, contextvars, os, sys, time").outputs == [
+        ("log", "1"),
+        ("display", "2"),
+    ]
+
+
+def test_a_child_forked_by_hand_does_not_become_a_second_kernel(kernel):
+    told = kernel.run(
+        "pid = os.fork()\nif pid == 0: print('child'); log('c')\nelse: os.waitpid(pid, 0); print('parent')"
+    )
+    assert told.outputs == [("stdout", "child\nc\nparent\n")]
+    assert kernel.run("1 + 1").outputs == [("result", "2")]
 
 
 def test_top_level_await_and_asyncio_run_both_work(kernel):
@@ -190,6 +217,13 @@ def test_an_interrupt_stops_it_and_keeps_variables(kernel, code):
     assert told.reply["ename"] == "KeyboardInterrupt"
     assert told.outputs[-1][1].endswith("KeyboardInterrupt")
     assert kernel.run("kept").outputs == [("result", "7")]
+
+
+def test_an_interrupt_just_before_the_cell_starts_to_wait_is_not_overlooked(kernel):
+    for _ in range(40):
+        started = time.monotonic()
+        assert kernel.interrupt_when_running("await asyncio.sleep(5)").reply["ename"] == "KeyboardInterrupt"
+        assert time.monotonic() - started < 3
 
 
 def test_interrupts_while_idle_hit_nothing(kernel):
