@@ -186,5 +186,5 @@ def _near(key: str) -> list[str]:
     plain = key.replace("_", "").replace("-", "").replace(" ", "").removesuffix("key")
     names = [_MEANT[word] for word in (key, plain) if word in _MEANT]
     names += [name for name in NAMED if len(name) > 2 and (name in plain or (len(plain) > 2 and plain in name))]
-    names += difflib.get_close_matches(plain, NAMED, n=4, cutoff=0.5)
+    names += difflib.get_close_matches(plain, NAMED, n=4, cutoff=0.6)
     return list(dict.fromkeys(names))[:6] or ["enter", "esc", "tab", "ctrl", "alt", "shift"]
