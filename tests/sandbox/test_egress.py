@@ -1,0 +1,114 @@
+"""The way out of a real sandbox: what is allowed is reached without being told how, and nothing else is reached."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import websockets.sync.server
+from websockets.sync.server import ServerConnection
+
+from cellwright.record import read_run
+from cellwright.record.records import Egress
+from cellwright.sandbox.base import Spec
+from cellwright.session import Session
+from cellwright_kernel.wire import Cell
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+
+class Greeter(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = f"hello {self.headers['Host'].partition(':')[0]}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+        """Say nothing."""
+
+
+@pytest.fixture
+def greeter() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Greeter) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield server.server_port
+        server.shutdown()
+        serving.join()
+
+
+@pytest.fixture
+def echo() -> Iterator[int]:
+    """A WebSocket that says everything twice."""
+
+    def twice(connection: ServerConnection) -> None:
+        for message in connection:
+            connection.send(f"{message!s} {message!s}")
+
+    with websockets.sync.server.serve(twice, "127.0.0.1", 0) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield server.socket.getsockname()[1]
+        server.shutdown()
+        serving.join()
+
+
+async def said(session: Session, code: str) -> str:
+    cell: Cell = await session.execute(code)
+    return cell.text
+
+
+async def test_everything_reaches_an_allowed_service_and_nothing_else(greeter: int, echo: int) -> None:
+    async with Session.open(Spec(allow=(f"127.0.0.1:{greeter}", f"localhost:{echo}"))) as session:
+        url = f"http://127.0.0.1:{greeter}/"
+        ways = {
+            f"import urllib.request; log(urllib.request.urlopen('{url}').read().decode())": "hello 127.0.0.1",
+            f"import requests; log(requests.get('http://localhost:{greeter}/').text)": "hello localhost",
+            f"import subprocess; log(subprocess.check_output(['curl', '-s', '{url}'], text=True))": "hello 127.0.0.1",
+            f"await page.goto('{url}'); log(await page.inner_text('body'))": "hello 127.0.0.1",
+            f"log(requests.get('{url}', proxies={{'http': 'http://127.0.0.1:3128'}}).text)": "hello 127.0.0.1",
+            f"""log(await page.evaluate('''new Promise((done, fail) => {{
+                const socket = new WebSocket("ws://localhost:{echo}/")
+                socket.onopen = () => socket.send("again")
+                socket.onmessage = event => done(event.data)
+                socket.onerror = () => fail("no socket")
+            }})'''))""": "again again",
+        }
+        for code, expected in ways.items():
+            assert await said(session, code) == expected, code
+
+        refusal = "is not on the allow-list of this sandbox, which allows"
+        assert refusal in await said(session, "log(requests.get('http://example.com/').text)")
+        assert f"example.com:443 {refusal}" in await said(session, "requests.get('https://example.com/')")
+        assert refusal in await said(session, "log(requests.get('http://169.254.169.254/latest/meta-data/').text)")
+        assert "ERR_" in await said(session, "await page.goto('https://example.com/')")
+        assert "resol" in await said(session, "import socket; socket.getaddrinfo('example.com', 80)")
+        unreachable = "import socket; socket.create_connection(('8.8.8.8', 53), 2)"
+        assert "Network is unreachable" in await said(session, unreachable)
+        folder = session.run_dir
+
+    requests = [record for record in read_run(folder).records if isinstance(record, Egress)]
+    assert {(r.host, r.port) for r in requests if r.allowed} == {("127.0.0.1", greeter), ("localhost", echo)}
+    refused = {(r.host, r.port) for r in requests if not r.allowed}
+    assert refused == {("example.com", 80), ("example.com", 443), ("169.254.169.254", 80)}
+
+
+async def test_without_an_allow_list_there_is_no_way_out(greeter: int) -> None:
+    async with Session.open(Spec()) as session:
+        look = "import os; log(os.path.exists('/run/egress')); log([n for n in os.environ if 'proxy' in n.lower()])"
+        assert await said(session, look) == "False\n[]"
+        connect = f"import socket; socket.create_connection(('127.0.0.1', {greeter}), 2)"
+        assert "Connection refused" in await said(session, connect)
+
+
+async def test_the_proxy_socket_cannot_be_removed_or_replaced(greeter: int) -> None:
+    async with Session.open(Spec(allow=(f"127.0.0.1:{greeter}",))) as session:
+        remove = "import os; os.unlink('/run/egress/proxy.sock')"
+        assert "Read-only file system" in await said(session, remove)
+        assert "hello" in await said(
+            session, f"import urllib.request; log(urllib.request.urlopen('http://127.0.0.1:{greeter}/').read())"
+        )
