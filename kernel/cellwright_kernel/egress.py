@@ -70,25 +70,26 @@ class Forwarder:
             self._running = None
 
     async def _serve(self, socket: str, listening: asyncio.Future[None]) -> None:
-        async with contextlib.AsyncExitStack() as servers, asyncio.TaskGroup() as group:
-            problems: list[str] = []
-            for entrance in _entrances(self._forwards):
+        servers: list[asyncio.Server] = []
+        async with asyncio.TaskGroup() as group:
+            try:
+                self.problems = await self._listen(socket, group, servers)
+                listening.set_result(None)
+                await asyncio.get_running_loop().create_future()
+            finally:
+                for server in servers:
+                    server.close()  # not waited for: from Python 3.12 on it would wait for connections the group ends next
 
-                def take(
-                    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, entrance: _Entrance = entrance
-                ) -> None:
-                    group.create_task(_connection(_Stream(reader, writer), socket, entrance.target))
-
-                try:
-                    server = await asyncio.start_server(take, entrance.address, entrance.port)
-                except OSError as error:
-                    if entrance.needed:
-                        problems.append(_not_listening(entrance, error))
-                    continue
-                servers.push_async_exit(server)
-            self.problems = tuple(problems)
-            listening.set_result(None)
-            await asyncio.get_running_loop().create_future()
+    async def _listen(self, socket: str, group: asyncio.TaskGroup, servers: list[asyncio.Server]) -> tuple[str, ...]:
+        """Listen at every entrance; return where that failed, each a sentence."""
+        problems: list[str] = []
+        for entrance in _entrances(self._forwards):
+            try:
+                servers.append(await _open(entrance, socket, group))
+            except OSError as error:
+                if entrance.needed:
+                    problems.append(_not_listening(entrance, error))
+        return tuple(problems)
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,18 @@ def _entrances(forwards: tuple[Forward, ...]) -> Iterator[_Entrance]:
             if (address, forward.port) not in taken:
                 taken.add((address, forward.port))
                 yield _Entrance(address, forward.port, forward, needed)
+
+
+async def _open(entrance: _Entrance, socket: str, group: asyncio.TaskGroup) -> asyncio.Server:
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if server.is_serving():
+            group.create_task(_connection(_Stream(reader, writer), socket, entrance.target))
+        else:
+            writer.transport.abort()
+
+    server = await asyncio.start_server(accept, entrance.address, entrance.port, start_serving=False)
+    await server.start_serving()
+    return server
 
 
 def _own_address(host: str) -> str:

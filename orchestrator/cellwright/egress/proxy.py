@@ -89,11 +89,14 @@ class EgressProxy:
     async def _serve(self, listening: asyncio.Future[None]) -> None:
         # a task of its own holds the group, because whoever closes a session need not be the task that opened it
         group = asyncio.TaskGroup()
-        server = await asyncio.start_unix_server(
-            lambda reader, writer: _keep(group.create_task(self._connection(reader, writer))),
-            self._socket_path,
-            start_serving=False,
-        )
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if server.is_serving():
+                group.create_task(self._connection(reader, writer))
+            else:
+                writer.transport.abort()
+
+        server = await asyncio.start_unix_server(accept, self._socket_path, start_serving=False)
         try:
             async with group:
                 try:
@@ -101,9 +104,7 @@ class EgressProxy:
                     listening.set_result(None)
                     await asyncio.get_running_loop().create_future()
                 finally:
-                    server.close()
-            # from Python 3.12 on this waits for open connections, which only the group ends
-            await server.wait_closed()
+                    server.close()  # not waited for: from Python 3.12 on it would wait for connections the group ends next
         finally:
             self._socket_path.unlink(missing_ok=True)
 
@@ -142,10 +143,6 @@ def _broke_off(error: Exception) -> bool:
     if isinstance(error, ExceptionGroup):
         return all(_broke_off(part) for part in error.exceptions)
     return isinstance(error, (OSError, h11.ProtocolError))  # TimeoutError is an OSError
-
-
-def _keep(_: object) -> None:
-    """The group keeps the connection's task; the server wants no coroutine back."""
 
 
 async def _ask_system(host: str, port: int) -> list[Address]:
