@@ -228,7 +228,8 @@ class Desktop:
             raise NotUp(self.fault or "The desktop is not running; it was stopped, or has not been started.")
 
     async def _start_child(self, name: str, command: list[str], pass_fds: list[int] | None = None) -> Child:
-        environment = dict(self._environment)
+        # openbox reads its compose file again at every change of the keyboard mapping: 28 ms each, with none 0.5 ms
+        environment = {**self._environment, "XCOMPOSEFILE": "/dev/null"}
         if self._number is not None:
             environment["DISPLAY"] = self.display
         child = await Child.start(name, command, environment=environment, folder=self._folder, pass_fds=pass_fds or ())
