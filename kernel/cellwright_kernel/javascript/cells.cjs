@@ -1,0 +1,107 @@
+// A cell: prepared, evaluated, and answered once.
+//
+// Flows in: requests to run code, one at a time, and interrupts. Flows out: outputs, and one answer each. Decided here: what
+// a cell waits for before it has ended: its code, the promise that is its value, the pictures it was promised, and one round
+// of the event loop, so that what went wrong unheeded is told before the answer. An interrupt answers for a cell whose
+// evaluation will never answer.
+'use strict';
+
+const { types } = require('node:util');
+const { describe, describeSyntax, interrupted } = require('./errors.cjs');
+const { Source } = require('./source.cjs');
+const { valueText } = require('./values.cjs');
+
+class Cells {
+  #parts;
+  #running = null;
+  wasInterrupted = () => false;
+
+  constructor(parts) {
+    this.#parts = parts;
+  }
+
+  run({ id, cell, number, code }) {
+    const { origins, browser } = this.#parts;
+    const origin = origins.begin(cell, number);
+    const running = { id, origin, source: new Source(code, number) };
+    this.#running = running;
+    // never from within the inspector's own dispatch, nor from a stream's callback: both must survive a stop
+    setImmediate(() => {
+      if (this.wasInterrupted(cell)) return this.interrupt(cell);
+      browser.bind(code, this.#parts.evaluator, () => setImmediate(() => this.#begin(running)));
+    });
+  }
+
+  interrupt(serial) {
+    const running = this.#running;
+    if (!running || running.origin.serial !== serial) return;
+    running.origin.interrupted = true;
+    running.outcome = { failure: interrupted() };
+    setImmediate(() => this.#answer(running));
+  }
+
+  #begin(running) {
+    if (this.#running === running) this.#evaluate(running, running.source.first());
+  }
+
+  #evaluate(running, text) {
+    const { origins, evaluator } = this.#parts;
+    origins.run(running.origin, () => evaluator.evaluate(text, (outcome) => this.#settle(running, outcome)));
+  }
+
+  #settle(running, outcome) {
+    if (outcome.stopped) return setImmediate(() => this.interrupt(running.origin.serial));
+    if (outcome.syntaxError) {
+      const next = running.source.next(outcome);
+      if (next !== null) return setImmediate(() => this.#evaluate(running, next));
+      return this.#end(running, { failure: describeSyntax(running.source.failure(outcome), running.source.code) });
+    }
+    if ('thrown' in outcome) return this.#end(running, { failure: describe(outcome.thrown) });
+    if (!types.isPromise(outcome.value)) return this.#afterPictures(running, outcome.value);
+    outcome.value.then(
+      (value) => this.#afterPictures(running, value),
+      (reason) => this.#end(running, { failure: describe(reason) }),
+    );
+  }
+
+  #afterPictures(running, value) {
+    const { pending } = running.origin;
+    if (!pending.length) return this.#end(running, { value });
+    Promise.allSettled(pending.splice(0)).then(() => this.#afterPictures(running, value));
+  }
+
+  /** Answer after one round of the event loop; the first outcome counts, unless an interrupt comes. */
+  #end(running, outcome) {
+    if (running.outcome) return;
+    running.outcome = outcome;
+    setImmediate(() => this.#answer(running));
+  }
+
+  #answer(running) {
+    if (this.#running !== running) return;
+    const { channel, origins, outputs } = this.#parts;
+    const { origin } = running;
+    outputs.flush(origin);
+    const failure = origins.run(origin, () => this.#say(running.outcome));
+    this.#running = null;
+    origin.open = false;
+    const content = failure ? { status: 'error', ...failure } : { status: 'ok' };
+    channel.send({ type: 'answer', id: running.id, content });
+  }
+
+  /** Show the value or the failure; return the failure. */
+  #say({ value, failure }) {
+    const { outputs } = this.#parts;
+    if (!failure && value !== undefined) {
+      try {
+        outputs.result(valueText(value));
+      } catch (error) {
+        failure = describe(error, ['The value of the last expression could not be shown; what the cell did is kept.']);
+      }
+    }
+    if (failure) outputs.error(failure);
+    return failure;
+  }
+}
+
+module.exports = { Cells };

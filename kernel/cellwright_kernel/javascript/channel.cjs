@@ -1,0 +1,27 @@
+// The pipe on which this process speaks.
+//
+// Flows in: messages. Flows out: one JSON a line. Decided here: each is written whole before `send` returns, so that what
+// was said before an endless loop or a crash has been said; and who writes too fast waits, since the pipe is a blocking one.
+'use strict';
+
+const fs = require('node:fs');
+
+const { stringify } = JSON;
+const { from } = Buffer;
+const { writeSync } = fs;
+
+class Channel {
+  #fd;
+
+  constructor(fd) {
+    this.#fd = fd;
+  }
+
+  send(message) {
+    const data = from(stringify(message) + '\n');
+    let written = 0;
+    while (written < data.length) written += writeSync(this.#fd, data, written);
+  }
+}
+
+module.exports = { Channel };

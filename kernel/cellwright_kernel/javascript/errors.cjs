@@ -1,0 +1,132 @@
+// What was thrown, as the model is to read it.
+//
+// Flows in: errors. Flows out: name, message and plain lines, in the form of Jupyter's `error` content. Decided here: which
+// frames an error's stack has at all, for the cells too that print it: those in the model's own cells and in files below
+// its home; not Node's, not a library's, not ours. A cell is `<cell N>`.
+'use strict';
+
+const os = require('node:os');
+const path = require('node:path');
+const { fileURLToPath } = require('node:url');
+const { inspect } = require('node:util');
+
+const MAX_LINES = 80;
+const PLAYWRIGHT = path.join(path.dirname(process.execPath), 'package') + path.sep;
+const CELL = /<cell-(\d+)>:(\d+):(\d+)/g;
+
+/** Thrown by process.exit(). */
+class Exit extends Error {
+  constructor(code) {
+    super(`process.exit(${code ?? ''}) ends the cell only. The kernel goes on: variables are kept.`);
+    this.name = 'Exit';
+  }
+}
+
+const shifts = new Map(); // cell's number -> [line, from column, columns by which our preparing moved it to the right]
+
+function setShift(number, shift) {
+  shifts.set(number, shift);
+}
+
+function installErrors() {
+  Error.prepareStackTrace = (error, sites) => {
+    // Playwright reads the name of its own function out of such a stack, for its messages
+    const isForPlaywright = !error.message && sites.length > 0 && isOfPlaywright(sites[0]);
+    const shown = sites.filter((site) => isOwn(site) || (isForPlaywright && isOfPlaywright(site)));
+    return heading(error) + shown.map((site) => `\n    at ${place(String(site))}`).join('');
+  };
+}
+
+function isOfPlaywright(site) {
+  return site.getScriptNameOrSourceURL()?.startsWith(PLAYWRIGHT) ?? false;
+}
+
+function heading(error) {
+  try {
+    return Error.prototype.toString.call(error);
+  } catch {
+    return 'Error';
+  }
+}
+
+function isOwn(site) {
+  let file = site.getScriptNameOrSourceURL() ?? site.getEvalOrigin() ?? '';
+  if (file.includes('<cell-')) return true;
+  if (file.startsWith('file:')) file = fileURLToPath(file);
+  const home = os.homedir() + path.sep;
+  return file.startsWith(home) && !file.includes(`${path.sep}node_modules${path.sep}`) && !file.startsWith(__dirname);
+}
+
+function place(frame) {
+  return frame.replace(CELL, (_, number, line, column) => {
+    const [ofLine, from, by] = shifts.get(Number(number)) ?? [0, 0, 0];
+    const moved = Number(line) === ofLine && Number(column) > from ? Number(column) - by : column;
+    return `<cell ${number}>:${line}:${moved}`;
+  });
+}
+
+/** Jupyter's `error` content for anything that was thrown. */
+function describe(thrown, before = []) {
+  if (thrown instanceof Exit) return content(thrown.name, thrown.message, [`${thrown.name}: ${thrown.message}`]);
+  const isError = Error.isError(thrown) || thrown instanceof Error;
+  let text;
+  try {
+    text = inspect(thrown, { maxStringLength: 10_000 });
+    if (isError) text = text.replace(/^\[([^\n]*)\](?= \{\n|$)/, '$1'); // how inspect shows an error without frames
+  } catch (error) {
+    text = `${isError ? heading(thrown) : typeof thrown} (it could not be shown: ${heading(error)})`;
+  }
+  if (!isError) return content('Uncaught', text, [...before, ...`Uncaught ${text}`.split('\n')]);
+  return content(nameOf(thrown), messageOf(thrown), [...before, ...text.split('\n')]);
+}
+
+/** The same for code that does not compile, with the line and a caret. */
+function describeSyntax({ syntaxError, line, column, number, hint }, code) {
+  const lines = [`<cell ${number}>:${line}`];
+  const source = code.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1];
+  if (source !== undefined) {
+    const from = Math.max(0, column - 100);
+    const gap = source.slice(from, column - 1).replace(/[^\t]/g, ' ');
+    lines.push(source.slice(from, column + 60), `${gap}^`);
+  }
+  const { message } = syntaxError;
+  lines.push(`SyntaxError: ${message}`);
+  if (hint) lines.push(hint);
+  return content('SyntaxError', message, lines);
+}
+
+/** The same for a cell that was interrupted. */
+function interrupted() {
+  return content('Interrupted', 'the cell was stopped', ['Interrupted: the cell was stopped']);
+}
+
+function content(ename, evalue, lines) {
+  const missing = lines.length - MAX_LINES;
+  if (missing > 0) {
+    const half = MAX_LINES / 2;
+    lines = [...lines.slice(0, half), `    [${missing} lines left out]`, ...lines.slice(-half)];
+  }
+  return { ename: wellFormed(ename), evalue: wellFormed(evalue), traceback: lines.map(wellFormed) };
+}
+
+function wellFormed(text) {
+  return String(text).toWellFormed();
+}
+
+function nameOf(error) {
+  try {
+    return String(error.name || error.constructor?.name || 'Error');
+  } catch {
+    return 'Error';
+  }
+}
+
+function messageOf(error) {
+  try {
+    return String(error.message);
+  } catch {
+    return '';
+  }
+}
+
+module.exports = { Exit, describe, describeSyntax, installErrors, interrupted, setShift };

@@ -1,0 +1,84 @@
+// Code -> its value, as Node's inspector evaluates it: top-level `await`, and the same `const` may be declared again.
+//
+// Flows in: JavaScript. Flows out: the value itself, what was thrown, or that it does not compile. Decided here: the
+// inspector answers with descriptions of values; the values themselves are fetched with one more call.
+'use strict';
+
+const { Session } = require('node:inspector');
+
+class Evaluator {
+  #session = new Session();
+  #take; // the inspector's id of a function that keeps what it is given
+  #taken;
+
+  constructor() {
+    this.#session.connect();
+    const name = `take${Math.random()}`;
+    globalThis[name] = (value) => void (this.#taken = value);
+    this.#post('Runtime.evaluate', { expression: `globalThis[${JSON.stringify(name)}]` }, (_, { result }) => {
+      this.#take = result.objectId;
+    });
+    delete globalThis[name];
+  }
+
+  /**
+   * Evaluate. `done` gets one of `{ value }`, `{ thrown }`, `{ syntaxError, line, column }` (from 1), `{ stopped: true }`;
+   * it is never called for code that is stopped behind an `await`.
+   */
+  evaluate(expression, done) {
+    const options = { expression, replMode: true, awaitPromise: true, disableBreaks: true };
+    this.#post('Runtime.evaluate', options, (error, answer) => {
+      if (error) return done({ stopped: true });
+      const { result, exceptionDetails } = answer;
+      if (!exceptionDetails) return done({ value: this.#actual(result) });
+      const thrown = this.#actual(exceptionDetails.exception ?? result);
+      // only what does not compile is reported with a script; what is thrown comes as a rejected promise
+      if (exceptionDetails.scriptId === undefined || !(thrown instanceof SyntaxError)) return done({ thrown });
+      done({ syntaxError: thrown, line: exceptionDetails.lineNumber + 1, column: exceptionDetails.columnNumber + 1 });
+    });
+  }
+
+  /** Names that cells declared with let, const or class. */
+  lexicalNames() {
+    let names = [];
+    this.#post('Runtime.globalLexicalScopeNames', {}, (_, answer) => (names = answer?.names ?? []));
+    return names;
+  }
+
+  /** The value of a name or a path of properties, evaluated only if that has no side effect. */
+  peek(expression) {
+    let value;
+    const options = { expression, replMode: true, throwOnSideEffect: true, silent: true };
+    this.#post('Runtime.evaluate', options, (_, answer) => {
+      if (answer && !answer.exceptionDetails) value = this.#actual(answer.result);
+    });
+    return value;
+  }
+
+  #post(method, options, done) {
+    this.#session.post(method, options, done);
+  }
+
+  #actual(remote) {
+    if (remote.objectId) {
+      const options = {
+        objectId: this.#take,
+        functionDeclaration: 'function (value) { this(value) }',
+        arguments: [{ objectId: remote.objectId }],
+      };
+      this.#taken = undefined;
+      this.#post('Runtime.callFunctionOn', options);
+      const value = this.#taken;
+      this.#taken = undefined;
+      this.#post('Runtime.releaseObject', { objectId: remote.objectId });
+      return value;
+    }
+    if ('unserializableValue' in remote) {
+      const text = remote.unserializableValue;
+      return text.endsWith('n') ? BigInt(text.slice(0, -1)) : Number(text);
+    }
+    return remote.subtype === 'null' ? null : remote.value;
+  }
+}
+
+module.exports = { Evaluator };

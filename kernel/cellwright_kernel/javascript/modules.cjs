@@ -1,0 +1,82 @@
+// `require` and `import` as cells see them.
+//
+// Flows in: names of modules. Flows out: modules. Decided here: a cell stands in the folder where the kernel is; `playwright`
+// is the one that came with this Node and always fits the browser.
+'use strict';
+
+const { createRequire, registerHooks } = require('node:module');
+const path = require('node:path');
+const { pathToFileURL } = require('node:url');
+const { IMPORT, IMPORT_META } = require('./source.cjs');
+
+const OWN = pathToFileURL(__filename).href;
+const PLAYWRIGHT = /^playwright(-core)?(\/.*)?$/;
+const PACKAGE = path.join(path.dirname(process.execPath), 'package');
+
+class Modules {
+  install() {
+    registerHooks({ resolve: (name, context, next) => this.#resolve(name, context, next) });
+    const require = (name) => createRequire(place())(name);
+    Object.defineProperties(require, {
+      resolve: { get: () => createRequire(place()).resolve },
+      cache: { get: () => createRequire(place()).cache },
+      main: { value: undefined },
+    });
+    const module = { exports: {}, id: '<cell>', filename: place(), loaded: true, children: [], paths: [], require };
+    define({ require, module, exports: module.exports });
+    define({ [IMPORT]: load }, false);
+    Object.defineProperties(globalThis, {
+      __filename: { get: place, set: replace('__filename'), configurable: true },
+      __dirname: { get: () => process.cwd(), set: replace('__dirname'), configurable: true },
+      [IMPORT_META]: { get: meta, configurable: true },
+    });
+  }
+
+  #resolve(name, context, next) {
+    const found = PLAYWRIGHT.exec(name);
+    if (found) {
+      const entry = context.conditions.includes('import') ? 'index.mjs' : 'index.js';
+      return next(pathToFileURL(path.join(PACKAGE, found[2] ?? entry)).href, context);
+    }
+    const isOfCell = context.parentURL === OWN;
+    return next(name, isOfCell ? { ...context, parentURL: pathToFileURL(place()).href } : context);
+  }
+}
+
+/** import(), and what a static import becomes: then `wanted` are the names that must be there. */
+async function load(name, options, wanted = []) {
+  const module = await import(name, options);
+  for (const one of wanted) {
+    if (!(one in module)) throw new SyntaxError(`The module '${name}' does not provide an export named '${one}'`);
+  }
+  return module;
+}
+
+function place() {
+  return path.join(process.cwd(), 'cell.js');
+}
+
+function meta() {
+  const { resolve } = createRequire(place());
+  return {
+    dirname: process.cwd(),
+    filename: place(),
+    url: pathToFileURL(place()).href,
+    resolve: (name) => {
+      const found = resolve(name);
+      return path.isAbsolute(found) ? pathToFileURL(found).href : found;
+    },
+  };
+}
+
+function define(values, enumerable = true) {
+  for (const [name, value] of Object.entries(values)) {
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable });
+  }
+}
+
+function replace(name) {
+  return (value) => define({ [name]: value });
+}
+
+module.exports = { Modules };

@@ -1,0 +1,235 @@
+"""The Node process of one kernel, and the pipes to it.
+
+Flows in: requests and interrupts. Flows out: messages, handed on in the order in which they came, what child processes
+wrote to Node's own output, and how the process ended. Decided here: how Node is started; that what its children wrote
+stands before what Node says next; that Node dies with this process; and what is said when its heap was full.
+
+The pipes: requests go in and messages come out as JSON, one a line; an interrupt is four bytes, the cell's serial number,
+to a thread of Node's that listens while the cell runs, and the end of that pipe is the end of Node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import fcntl
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import playwright
+
+from cellwright_kernel.javascript.publisher import Publisher
+
+_DRIVER: Final = Path(playwright.__file__).parent / "driver"
+_RUNNER: Final = Path(__file__).parent / "runner.cjs"
+_FLAGS: Final = (
+    # without it, stopping an endless loop in a timer's callback ends the process: "async hook stack has become corrupted"
+    "--no-force-async-hooks-checks",
+    "--expose-internals",  # for the parser that Node's own REPL uses
+    "--disable-warning=ExperimentalWarning",
+)
+_PIPE_BYTES: Final = 1024 * 1024
+_READ_BYTES: Final = 256 * 1024
+_LAST_WORDS: Final = re.compile(r"<--- Last few GCs|FATAL ERROR:|# Fatal error|----- Native stack trace")
+"""How Node begins when it reports its own end; that is for our log, not for the model."""
+_HEAP_FULL: Final = "heap out of memory"
+_HEAP_SENTENCE: Final = (
+    "Node ended because its heap was full: the code kept more in memory than the JavaScript kernel can hold. "
+    "Keep less at a time, or write to files."
+)
+
+Message = dict[str, Any]
+
+
+class Node:
+    """One Node process.
+
+    Args:
+        publisher: Takes what cells say.
+    """
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipes: _Pipes | None = None
+        self._lines = bytearray()
+        self._answers: dict[int, asyncio.Future[Message]] = {}
+        self._raw: dict[str, _Raw] = {}
+        self._last_words = ""
+        self._asked = 0
+        self.ended = asyncio.Event()
+        """Set once it has ended and all that it said was handed on."""
+
+    async def start(self) -> None:
+        """Start it; what is asked before it is up waits in the pipe."""
+        self._pipes = pipes = _Pipes()
+        out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        handed = [pipes.requests[0], pipes.messages[1], pipes.control[0]]
+        command = [str(_DRIVER / "node"), *_FLAGS, str(_RUNNER), *map(str, handed)]
+        self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out[1],
+            stderr=err[1],
+            pass_fds=handed,
+            env=_environment(),
+            start_new_session=True,
+        )
+        for fd in (*handed, out[1], err[1]):
+            os.close(fd)
+        loop = asyncio.get_running_loop()
+        self._raw = {"stdout": _Raw(out[0]), "stderr": _Raw(err[0])}
+        for name, raw in self._raw.items():
+            os.set_blocking(raw.fd, False)
+            loop.add_reader(raw.fd, self._read_raw, name)
+        os.set_blocking(pipes.messages[0], False)
+        loop.add_reader(pipes.messages[0], self._read)
+        await pipes.open_requests()
+
+    async def ask(self, request: Message) -> Message | None:
+        """Send a request and wait for its answer; None when Node has ended."""
+        assert self._pipes is not None  # noqa: S101 - for the type checker; it was started
+        self._asked += 1
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._answers[self._asked] = answer
+        self._pipes.send(request | {"id": self._asked})
+        ended = asyncio.ensure_future(self.ended.wait())
+        either: tuple[asyncio.Future[Any], ...] = (answer, ended)
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+            self._answers.pop(self._asked, None)
+        return answer.result() if answer.done() else None
+
+    def interrupt(self, serial: int) -> None:
+        """Stop a cell, wherever it is; nothing if it is over."""
+        if self._pipes is not None:
+            self._pipes.interrupt(serial)
+
+    async def end(self) -> int:
+        """End it if it runs; return its return code, negative for a signal."""
+        assert self._process is not None  # noqa: S101 - for the type checker; it was started
+        if not self.ended.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return await asyncio.to_thread(self._process.wait)
+
+    def _read(self) -> None:
+        """Take what Node has said; what its children wrote before that comes first."""
+        assert self._pipes is not None  # noqa: S101 - as above
+        data = _read_some(self._pipes.messages[0])
+        if data is None:
+            return
+        for name in self._raw:
+            self._read_raw(name)
+        if not data:
+            self._at_end()
+            return
+        searched = len(self._lines)
+        self._lines += data
+        start = 0
+        while (end := self._lines.find(b"\n", max(start, searched))) >= 0:
+            self._take(self._lines[start:end])
+            start = end + 1
+        del self._lines[:start]
+
+    def _take(self, line: bytes | bytearray) -> None:
+        message = json.loads(line)
+        if message["type"] != "answer":
+            self._publisher.take(message)
+            return
+        for name in self._raw:
+            self._read_raw(name)
+        self._publisher.flush()
+        answer = self._answers.get(message["id"])
+        if answer is not None and not answer.done():
+            answer.set_result(message["content"])
+
+    def _read_raw(self, name: str) -> None:
+        raw = self._raw.get(name)
+        while raw is not None and (data := _read_some(raw.fd)) is not None:
+            text = raw.decoder.decode(data, final=not data)
+            if text:
+                self._write_raw(name, text)
+            if not data:
+                asyncio.get_running_loop().remove_reader(raw.fd)
+                os.close(raw.fd)
+                raw = self._raw.pop(name) and None
+
+    def _write_raw(self, name: str, text: str) -> None:
+        found = _LAST_WORDS.search(text) if name == "stderr" and not self._last_words else None
+        if found:
+            self._last_words, text = text[found.start() :], text[: found.start()].rstrip("\n")
+        elif self._last_words:
+            self._last_words += text
+            return
+        if text:
+            self._publisher.write(self._publisher.latest, name, text)
+
+    def _at_end(self) -> None:
+        assert self._pipes is not None  # noqa: S101 - as above
+        asyncio.get_running_loop().remove_reader(self._pipes.messages[0])
+        if self._last_words:
+            os.write(2, self._last_words.encode(errors="replace"))
+        if _HEAP_FULL in self._last_words:
+            self._publisher.notice(_HEAP_SENTENCE)
+        self._publisher.flush()
+        self._pipes.close()
+        self.ended.set()
+
+
+class _Raw:
+    """Node's own standard output or error."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+
+class _Pipes:
+    """The three pipes; of each, one end is Node's."""
+
+    def __init__(self) -> None:
+        self.requests, self.messages, self.control = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+        for _, writing in (self.requests, self.messages):
+            with contextlib.suppress(PermissionError):  # a user has so much room for pipes and no more
+                fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._transport: asyncio.WriteTransport | None = None
+
+    async def open_requests(self) -> None:
+        pipe = os.fdopen(self.requests[1], "wb", buffering=0)
+        self._transport, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.Protocol, pipe)
+
+    def send(self, request: Message) -> None:
+        assert self._transport is not None  # noqa: S101 - for the type checker; it was opened
+        self._transport.write(json.dumps(request).encode() + b"\n")
+
+    def interrupt(self, serial: int) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.control[1], struct.pack("<I", serial))
+
+    def close(self) -> None:
+        os.close(self.messages[0])
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _read_some(fd: int) -> bytes | None:
+    try:
+        return os.read(fd, _READ_BYTES)
+    except BlockingIOError:
+        return None
+
+
+def _environment() -> dict[str, str]:
+    """This process's, in which Node heeds the proxy variables and programs that cells start find `node`."""
+    path = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_DRIVER}"
+    return {**os.environ, "PATH": path, "NODE_USE_ENV_PROXY": "1", "NO_COLOR": "1"}

@@ -1,0 +1,52 @@
+// Which cell an output belongs to.
+//
+// Flows in: each cell that begins. Flows out: for any callback, however late, the cell that started it. Decided here: the
+// origin travels in an AsyncLocalStorage, as promises, timers and events do; what has none belongs to the latest cell.
+'use strict';
+
+const { AsyncLocalStorage } = require('node:async_hooks');
+
+const ROOM_BYTES = 64 * 1024 * 1024;
+
+/** One cell, as the sender of outputs. Lives as long as anything that it started. */
+class Origin {
+  constructor(serial, number) {
+    this.serial = serial;
+    this.number = number;
+    this.room = ROOM_BYTES; // bytes that it may still send; what comes after is cut at the source
+    this.surplus = null; // what came after
+    this.interrupted = false;
+    this.open = true;
+    this.pending = []; // promises of pictures that were given to display()
+  }
+}
+
+class Origins {
+  #storage = new AsyncLocalStorage();
+  #latest = null;
+
+  begin(serial, number) {
+    this.#latest = new Origin(serial, number);
+    return this.#latest;
+  }
+
+  current() {
+    return this.#storage.getStore() ?? this.#latest;
+  }
+
+  /** The cell that the caller was started by, without a guess. */
+  known() {
+    return this.#storage.getStore();
+  }
+
+  run(origin, act) {
+    return this.#storage.run(origin, act);
+  }
+
+  /** Do something that outlives the cell and belongs to none. */
+  apart(act) {
+    return this.#storage.run(undefined, act);
+  }
+}
+
+module.exports = { Origins };

@@ -1,0 +1,91 @@
+// What cells say -> messages, each with its cell's serial number.
+//
+// Flows in: texts, pictures, errors. Flows out: messages. Decided here: what a cell may send, 64 MiB; beyond that only the
+// end is kept, because it is where a program says how it went, and the rest is counted.
+'use strict';
+
+const TAIL_CHARS = 64 * 1024;
+
+class Outputs {
+  #channel;
+  #origins;
+
+  constructor(channel, origins) {
+    this.#channel = channel;
+    this.#origins = origins;
+  }
+
+  stream(name, text) {
+    if (text) this.#text(this.#origins.current(), { type: 'stream', name }, text);
+  }
+
+  log(text) {
+    this.#text(this.#origins.current(), { type: 'log' }, text);
+  }
+
+  result(text) {
+    this.#whole({ type: 'result', text: text.toWellFormed() }, text.length);
+  }
+
+  /** `data`: MIME type -> text or base64. */
+  shown(data, source = 'display') {
+    const size = Object.values(data).reduce((sum, text) => sum + text.length, 0);
+    this.#whole({ type: 'shown', data, source }, size);
+  }
+
+  notice(sentence) {
+    this.shown({ 'text/plain': sentence.toWellFormed() }, 'notice');
+  }
+
+  error(content) {
+    this.#whole({ type: 'error', content }, 0);
+  }
+
+  /** At a cell's end: send the end of what was beyond its room. */
+  flush(origin) {
+    const surplus = origin.surplus;
+    if (!surplus) return;
+    origin.surplus = null;
+    let missing = surplus.missing;
+    for (const [message, text] of surplus.pieces) {
+      this.#channel.send({ ...message, cell: origin.serial, text: text.toWellFormed(), missing });
+      missing = 0;
+    }
+  }
+
+  #text(origin, message, text) {
+    if (!origin) return;
+    if (text.length > origin.room || origin.surplus) {
+      text = this.#beyond(origin, message, text);
+      if (!text) return;
+    }
+    origin.room -= text.length;
+    this.#channel.send({ ...message, cell: origin.serial, text: text.toWellFormed() });
+  }
+
+  /** Keep the end of what is beyond the cell's room; return what still has room. */
+  #beyond(origin, message, text) {
+    const surplus = (origin.surplus ??= { pieces: [], kept: 0, missing: 0 });
+    const room = surplus.pieces.length ? 0 : origin.room;
+    const head = message.type === 'stream' ? text.slice(0, room) : '';
+    const tail = text.slice(Math.max(head.length, text.length - TAIL_CHARS));
+    surplus.missing += text.length - head.length - tail.length;
+    surplus.pieces.push([message, tail]);
+    surplus.kept += tail.length;
+    while (surplus.kept > TAIL_CHARS && surplus.pieces.length > 1) {
+      const [, dropped] = surplus.pieces.shift();
+      surplus.kept -= dropped.length;
+      surplus.missing += dropped.length;
+    }
+    return head;
+  }
+
+  #whole(message, size) {
+    const origin = this.#origins.current();
+    if (!origin || size > origin.room) return;
+    origin.room -= size;
+    this.#channel.send({ ...message, cell: origin.serial });
+  }
+}
+
+module.exports = { Outputs };

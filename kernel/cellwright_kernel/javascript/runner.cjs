@@ -1,0 +1,60 @@
+// What Node runs: one JavaScript kernel's cells, until its pipes are closed.
+//
+// Flows in: three descriptors on the command line, then requests, one JSON a line. Flows out: messages, the same way.
+// Decided here: which parts there are and how they are joined. Nothing in these files may wait for a promise of its own
+// where a cell depends on it: stopping an endless loop throws away whatever the promises of that moment had left to do.
+'use strict';
+
+const net = require('node:net');
+const { Channel } = require('./channel.cjs');
+const { Origins } = require('./origins.cjs');
+const { Outputs } = require('./outputs.cjs');
+const { Evaluator } = require('./evaluator.cjs');
+const { Interrupts } = require('./interrupts.cjs');
+const { Cells } = require('./cells.cjs');
+const { Modules } = require('./modules.cjs');
+const { BrowserLink } = require('./browser.cjs');
+const { Completion } = require('./completion.cjs');
+const { installConsole } = require('./console.cjs');
+const { installDisplay } = require('./display.cjs');
+const { installErrors } = require('./errors.cjs');
+const { installProcess } = require('./process.cjs');
+const { installTimers } = require('./timers.cjs');
+
+const [requestsFd, messagesFd, controlFd] = process.argv.slice(2).map(Number);
+process.argv.length = 1;
+process.execArgv = [];
+
+const channel = new Channel(messagesFd);
+const origins = new Origins();
+const outputs = new Outputs(channel, origins);
+const modules = new Modules();
+installErrors();
+installConsole(outputs);
+installDisplay(outputs, origins);
+installTimers(origins);
+modules.install();
+const browser = new BrowserLink(outputs, origins);
+const evaluator = new Evaluator();
+const completion = new Completion(evaluator);
+const cells = new Cells({ channel, origins, outputs, evaluator, browser });
+installProcess(outputs, origins);
+const interrupts = new Interrupts(controlFd, (serial) => cells.interrupt(serial));
+cells.wasInterrupted = (serial) => interrupts.wasAsked(serial);
+
+const { parse } = JSON;
+
+function take(request) {
+  if (request.do === 'run') cells.run(request);
+  else channel.send({ type: 'answer', id: request.id, content: completion[request.do](request) });
+}
+
+let rest = '';
+const requests = new net.Socket({ fd: requestsFd, readable: true, writable: false });
+requests.setEncoding('utf8');
+requests.on('data', (text) => {
+  const lines = (rest + text).split('\n');
+  rest = lines.pop();
+  for (const line of lines) take(parse(line));
+});
+requests.on('end', () => process.kill(process.pid, 'SIGKILL'));
