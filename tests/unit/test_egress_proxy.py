@@ -224,7 +224,7 @@ async def test_an_upgrade_becomes_a_tunnel(tmp_path: Path) -> None:
         (
             "CONNECT mapped.example.org:443 HTTP/1.1",
             "mapped.example.org",
-            "mapped.example.org:443 leads to ::ffff:a00:1, which is not a public address; the allow-list's entry "
+            "mapped.example.org:443 leads to 10.0.0.1, which is not a public address; the allow-list's entry "
             "*.example.org does not open it. Only an entry that names this address does.",
         ),
     ],

@@ -18,7 +18,7 @@ from typing import Final
 import h11
 
 from cellwright.egress.relay import Side, relay
-from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, authority, is_public
+from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, authority, is_public, plain
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 """Turns a host name into addresses; raises OSError when there are none."""
@@ -187,7 +187,7 @@ class Exchange:
             private = next(a for a in addresses if not is_public(a))
             raise _Stopped(
                 403,
-                f"{where} leads to {private}, which is not a public address; the allow-list's entry {rule.entry} does "
+                f"{where} leads to {plain(private)}, which is not a public address; the allow-list's entry {rule.entry} does "
                 f"not open it. Only an entry that names this address does.",
             )
         return _Way(rule.entry, checked)
