@@ -127,7 +127,9 @@ async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | N
             keep=(args, listener.fileno(), *descriptors.all),
         )
         undo.push_async_callback(launched.end)
-        sandbox = _BubblewrapSandbox(place, launched, Door.at(door_path), spec)
+        door = Door.at(door_path)
+        undo.push_async_callback(door.close)
+        sandbox = _BubblewrapSandbox(place, launched, door, spec)
         listener.close()  # from here on only the inside answers, and a dead inside refuses at once
         await wait_ready(sandbox, launched)
         undo.pop_all()

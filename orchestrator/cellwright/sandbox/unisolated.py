@@ -108,7 +108,9 @@ async def _start(spec: Spec, place: Place, egress_socket: Path | None) -> Sandbo
             keep=(listener.fileno(),),
         )
         undo.push_async_callback(launched.end)
-        sandbox = _UnisolatedSandbox(place, launched, Door.at(door_path), home)
+        door = Door.at(door_path)
+        undo.push_async_callback(door.close)
+        sandbox = _UnisolatedSandbox(place, launched, door, home)
         listener.close()
         await wait_ready(sandbox, launched)
         undo.pop_all()
