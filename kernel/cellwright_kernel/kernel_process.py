@@ -29,6 +29,7 @@ from cellwright_kernel.wire import Language
 COMMANDS: Final[Mapping[Language, Sequence[str]]] = {
     # -P: what lies in the home must not stand in for a module of the kernel; it is on the path for cells
     "python": (sys.executable, "-P", "-m", "cellwright_kernel.python", "-f", "{connection}"),
+    "javascript": (sys.executable, "-P", "-m", "cellwright_kernel.javascript", "-f", "{connection}"),
 }
 """How a kernel of each language is started; `{connection}` is its connection file."""
 

@@ -2,7 +2,8 @@
 
 Flows in: a kernel's process id and the mark in its environment. Flows out: which processes are its own, which of them
 began with a cell; signals to them. Decided here: what belongs to a kernel: its descendants, and orphans that carry its
-mark; and that Playwright's driver, though a child, is part of the kernel: it is never interrupted and dies only with it.
+mark; and that Playwright's driver, and the Node of the JavaScript kernel, though children, are part of the kernel: they
+are never interrupted and die only with it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def now() -> float:
 
 
 def of_kernel(kernel: int, mark: str, *, since: float = 0.0) -> list[Process]:
-    """Return the live processes a kernel has started, without itself and Playwright's driver.
+    """Return the live processes a kernel has started, without itself, Playwright's driver and its own Node.
 
     Args:
         kernel: Its process id; it may be dead.
@@ -139,7 +140,8 @@ def _has_mark(process: Process, mark: str) -> bool:
 
 def _is_driver(process: Process) -> bool:
     arguments = _read(process.pid, "cmdline").split(b"\0")
-    return b"run-driver" in arguments and arguments[0].endswith(b"/playwright/driver/node")
+    is_ours = b"run-driver" in arguments or any(name.endswith(b"/javascript/runner.cjs") for name in arguments)
+    return is_ours and arguments[0].endswith(b"/playwright/driver/node")
 
 
 def _read(pid: int, name: str) -> bytes:

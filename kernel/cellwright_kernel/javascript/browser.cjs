@@ -15,7 +15,7 @@ const WORDS = /\b(browser|context|page)\b/;
 const CONNECT_MS = 10_000;
 const RESTART_MS = 5_000;
 const TRY_EVERY_MS = 100;
-const NEW_BROWSER = 'The browser was restarted: `browser`, `context` and `page` are new objects, and earlier pages are gone.';
+const NEW_BROWSER = 'The browser was closed or restarted: `browser`, `context` and `page` are new objects.';
 const NEW_PAGE = 'The page was closed or has crashed: `page` is now another page of the same browser.';
 
 const { setTimeout } = globalThis;
@@ -39,6 +39,7 @@ class BrowserLink {
     const lexical = new Set(evaluator.lexicalNames());
     const wanted = NAMES.filter((name) => !lexical.has(name) && this.#isFree(name));
     if (!wanted.length || (!isNamed && this.#isAlive())) return goOn();
+    const origin = this.#origins.current();
     // belongs to no cell, so that what a page's event handler prints belongs to the cell that runs then
     this.#origins.apart(() => this.#objects()).then(
       (attached) => {
@@ -47,7 +48,7 @@ class BrowserLink {
       },
       (error) => {
         const [reason] = String(error.message).split('\n');
-        if (isNamed) this.#outputs.notice(`The browser cannot be reached (${reason}); \`browser\`, \`context\` and \`page\` are not there.`);
+        if (isNamed && !origin.interrupted) this.#outputs.notice(`The browser cannot be reached (${reason}); \`browser\`, \`context\` and \`page\` are not there.`);
         goOn();
       },
     );

@@ -71,13 +71,22 @@ function describe(thrown, before = []) {
   const isError = Error.isError(thrown) || thrown instanceof Error;
   let text;
   try {
-    text = inspect(thrown, { maxStringLength: 10_000 });
+    text = isOfPlaywrights(thrown) ? stackOf(thrown) : inspect(thrown, { maxStringLength: 10_000 });
     if (isError) text = text.replace(/^\[([^\n]*)\](?= \{\n|$)/, '$1'); // how inspect shows an error without frames
   } catch (error) {
     text = `${isError ? heading(thrown) : typeof thrown} (it could not be shown: ${heading(error)})`;
   }
   if (!isError) return content('Uncaught', text, [...before, ...`Uncaught ${text}`.split('\n')]);
   return content(nameOf(thrown), messageOf(thrown), [...before, ...text.split('\n')]);
+}
+
+/** Playwright's errors carry their log twice. */
+function isOfPlaywrights(error) {
+  return Object.hasOwn(Object(error), 'log') && Array.isArray(error.log) && typeof error.stack === 'string';
+}
+
+function stackOf({ name, stack }) {
+  return stack.startsWith(name) ? stack : `${name}: ${stack}`;
 }
 
 /** The same for code that does not compile, with the line and a caret. */

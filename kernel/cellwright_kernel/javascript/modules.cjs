@@ -35,8 +35,9 @@ class Modules {
   #resolve(name, context, next) {
     const found = PLAYWRIGHT.exec(name);
     if (found) {
-      const entry = context.conditions.includes('import') ? 'index.mjs' : 'index.js';
-      return next(pathToFileURL(path.join(PACKAGE, found[2] ?? entry)).href, context);
+      const isImport = context.conditions.includes('import');
+      const file = path.join(PACKAGE, found[2] ?? (isImport ? 'index.mjs' : 'index.js'));
+      return next(isImport ? pathToFileURL(file).href : file, context);
     }
     const isOfCell = context.parentURL === OWN;
     return next(name, isOfCell ? { ...context, parentURL: pathToFileURL(place()).href } : context);
