@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 async def test_serve_conforms_to_the_guides_contract(tmp_path: Path) -> None:
     with running_service(tmp_path) as service:
-        report = await check_execution_service(service.url, service.token, languages=("python",))
+        report = await check_execution_service(service.url, service.token, languages=("python", "javascript"))
     assert report.known_gaps == ()
 
 
