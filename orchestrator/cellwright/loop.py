@@ -107,6 +107,7 @@ async def run(
     api_key: str | None = None,
     spec: Spec | None = None,
     budget: Budget | None = None,
+    languages: Sequence[Language] = ("python", "javascript"),
     on_progress: OnProgress | None = None,
     backend: Backend | None = None,
     runs: Path | None = None,
@@ -120,6 +121,7 @@ async def run(
         api_key: Absent: `OPENAI_API_KEY`.
         spec: What the sandbox is made from.
         budget: What may be spent; absent: 20 turns.
+        languages: What it may write: `exec_py`, `exec_js` or both are offered.
         on_progress: Gets what happens while it does.
         backend: A backend to use instead of the one that the Spec names.
         runs: Folder of the runs; absent: the user's own.
@@ -138,7 +140,7 @@ async def run(
         ) as session:
             tell = on_progress or _unwatched
             tell(RunStarted(session.run_id, session.run_dir, asked.name))
-            driven = Run(session, asked, task, budget=budget or Budget(), on_progress=tell)
+            driven = Run(session, asked, task, budget=budget or Budget(), languages=languages, on_progress=tell)
             end = await driven.go()
             return Outcome(
                 session.run_id, session.run_dir, end.status, end.reason, end.summary,

@@ -133,7 +133,7 @@ def test_demo_fills_in_the_report(tmp_path: Path, clean_environment: Path) -> No
     (folder,) = (clean_environment / "runs").iterdir()
     assert f"run         {folder}\n" in done.stdout
     run = read_run(folder)
-    assert (run.status, [cell.status for cell in run.cells]) == ("done", ["ok"] * 6)
+    assert (run.status, [cell.status for cell in run.cells]) == ("done", ["ok"] * 7)
     assert verify(folder).status == "whole"
     let_through = {
         (record.method, record.host) for record in run.records if isinstance(record, Egress) and record.allowed

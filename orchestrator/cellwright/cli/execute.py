@@ -21,8 +21,6 @@ from cellwright.sandbox.base import Spec
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Language, Text
 
-_LANGUAGES: dict[str, Language] = {"py": "python", "python": "python", "js": "javascript", "javascript": "javascript"}
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -44,7 +42,7 @@ def execute(
     deadline: options.Deadline = options.DEFAULT_DEADLINE_S,
 ) -> None:
     """Execute one cell and print what it gave."""
-    text, language = _code(code, file), _language(lang)
+    text, language = _code(code, file), options.language_from(lang)
     if session is not None:
         if any((allow, enter, out, env)) or sandbox != options.DEFAULT_SANDBOX or size != options.DEFAULT_SIZE:
             raise UsageError("What a sandbox may have is said to `cellwright serve`; --session uses what it made.")
@@ -71,12 +69,6 @@ def _code(code: str | None, file: Path | None) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file} could not be read: {error}. Nothing ran.") from error
     return sys.stdin.read() if code == "-" else str(code)
-
-
-def _language(word: str) -> Language:
-    if word not in _LANGUAGES:
-        raise UsageError(f"There is no language {word!r}. Use `py` or `js`.")
-    return _LANGUAGES[word]
 
 
 def _in_service(session: str, code: str, language: Language, deadline_s: float) -> Cell:

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from cellwright.errors import UsageError
 from cellwright.sandbox.base import Spec
+from cellwright_kernel.wire import Language
 
 Allow = Annotated[
     list[str] | None,
@@ -49,10 +50,17 @@ SandboxName = Annotated[
 Size = Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels of the desktop.")]
 Deadline = Annotated[float, typer.Option("--deadline", metavar="SECONDS", help="Seconds until a cell is interrupted.")]
 
+Languages = Annotated[
+    str, typer.Option("--lang", metavar="py,js", help="What the model may write: `py`, `js` or both.")
+]
+
 DEFAULT_SANDBOX = Spec().backend
 DEFAULT_SIZE = f"{Spec().width}x{Spec().height}"
 DEFAULT_DEADLINE_S = Spec().cell_deadline_s
 
+DEFAULT_LANGUAGES = "py,js"
+
+_LANGUAGES: dict[str, Language] = {"py": "python", "python": "python", "js": "javascript", "javascript": "javascript"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -87,6 +95,26 @@ def spec_from(
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"{name}: {first['msg']} (given: {first['input']!r}). Nothing was started.") from error
+
+
+def languages_from(words: str) -> tuple[Language, ...]:
+    """Return the languages that a list such as `py,js` names.
+
+    Raises:
+        UsageError: One of them is none.
+    """
+    return tuple(dict.fromkeys(language_from(word.strip()) for word in words.split(",")))
+
+
+def language_from(word: str) -> Language:
+    """Return the language that `py` or `js` names.
+
+    Raises:
+        UsageError: It names none.
+    """
+    if word not in _LANGUAGES:
+        raise UsageError(f"There is no language {word!r}. Nothing was started. Use `py` or `js`.")
+    return _LANGUAGES[word]
 
 
 def _size(word: str) -> tuple[int, int]:

@@ -28,6 +28,7 @@ from cellwright.model.base import DEFAULT_MODEL
 from cellwright.model.script import Script
 from cellwright.progress import OnProgress
 from cellwright.sandbox.base import Spec
+from cellwright_kernel.wire import Language
 
 if TYPE_CHECKING:
     from cellwright.loop import Outcome
@@ -54,6 +55,7 @@ def run(
     max_turns: Annotated[int, typer.Option(min=1, help="Responses of the model; then it sums up.")] = 20,
     max_cells: Annotated[int | None, typer.Option(min=1, help="Cells that it may execute.")] = None,
     max_seconds: Annotated[float | None, typer.Option(min=1, help="Seconds that it may take.")] = None,
+    lang: options.Languages = options.DEFAULT_LANGUAGES,
     json_: Annotated[bool, typer.Option("--json", help="Print only the outcome, as JSON.")] = False,
     allow: options.Allow = None,
     enter: options.Files = None,
@@ -69,13 +71,15 @@ def run(
     spec = options.spec_from(
         allow=allow, files=enter, out=out, env=env, sandbox=sandbox, size=size, deadline_s=deadline
     )
-    budget = Budget(max_turns, max_cells, max_seconds)
+    budget, languages = Budget(max_turns, max_cells, max_seconds), options.languages_from(lang)
     script = Script.read(emulate) if emulate is not None else None
     live = Live(Console(file=sys.stderr if json_ else sys.stdout, quiet=json_))
     words = sys.stdin.read() if task == "-" else task
     name = model or (DEFAULT_MODEL if script is None else "emulator")
     try:
-        outcome = run_to_its_end(_run(words, name, base_url, script, spec=spec, budget=budget, on_progress=live))
+        outcome = run_to_its_end(
+            _run(words, name, base_url, script, spec=spec, budget=budget, languages=languages, on_progress=live)
+        )
     except asyncio.CancelledError:
         live.cancelled()
         raise typer.Exit(INTERRUPTED) from None
@@ -108,6 +112,7 @@ async def _run(
     *,
     spec: Spec,
     budget: Budget,
+    languages: tuple[Language, ...],
     on_progress: OnProgress,
 ) -> Outcome:
     from cellwright import loop  # noqa: PLC0415 - see above
@@ -121,6 +126,7 @@ async def _run(
             api_key=None if emulator is None else API_KEY,
             spec=spec,
             budget=budget,
+            languages=languages,
             on_progress=on_progress,
         )
 
