@@ -6,6 +6,7 @@
     desktop.vnc_socket                           # Unix socket that serves VNC
     shot = await desktop.screenshot()            # .png .width .height .pixels_sha256
     shot = await desktop.screenshot(known=shot)  # the very same object when no pixel changed: nothing is encoded
+    desktop.changed                              # False: nothing was drawn since; the next screenshot costs nothing
     await desktop.release_keys()                 # held keys and buttons are let go; returns how many
     desktop.running, desktop.fault               # True, None; or False and a sentence that says what ended
     await desktop.ended()                        # waits for that sentence
@@ -35,6 +36,7 @@ from Xlib.protocol.event import ClientMessage
 from Xlib.xobject.drawable import Window as XWindow
 
 from cellwright_kernel.child import Child, NotUp
+from cellwright_kernel.screen_watch import ScreenWatch
 from cellwright_kernel.wire import HostSettings
 
 _BACKGROUND = 0x3A5F7D
@@ -92,6 +94,9 @@ class Desktop:
         self._number: int | None = None
         self._children: dict[str, Child] = {}
         self._stopping = False
+        self._watch: ScreenWatch | None = None
+        self._last: Screenshot | None = None
+        self._looking = asyncio.Lock()  # two screenshots at once would each count changes from a moment of their own
 
     @property
     def display(self) -> str:
@@ -122,6 +127,11 @@ class Desktop:
     def running(self) -> bool:
         """True while display and window manager run."""
         return len(self._children) == len(_LEFT) and all(child.running for child in self._children.values())
+
+    @property
+    def changed(self) -> bool:
+        """False only when nothing was drawn since the last screenshot."""
+        return self._last is None or self._watch is None or self._watch.changed
 
     async def start(self) -> None:
         """Start display and window manager; return once windows can be opened and get the focus.
@@ -193,16 +203,20 @@ class Desktop:
         """Take a picture of the whole desktop.
 
         Args:
-            known: An earlier one; returned itself when no pixel has changed since.
+            known: An earlier one; returned itself when no pixel has changed since. Nothing is grabbed when it is the
+                last one and nothing was drawn since.
 
         Raises:
             NotUp: the display is gone.
         """
-        self._require_display()
-        try:
-            return await asyncio.to_thread(_take_screenshot, self.display, known)
-        except OSError as error:
-            raise NotUp(f"No screenshot could be taken: {self.fault or error}") from error
+        async with self._looking:
+            self._require_display()
+            if self._watch is None:
+                self._watch = ScreenWatch()
+                await self._watch.start(self.display)
+            if known is None or known is not self._last or self.changed:
+                self._last = await self._grab(self._watch, known)
+            return self._last
 
     async def release_keys(self) -> int:
         """Let go every key and pointer button that is held; return how many there were.
@@ -221,11 +235,27 @@ class Desktop:
         self._stopping = True
         for child in reversed(self._children.values()):
             await child.stop()
+        if self._watch is not None:
+            self._watch.stop()
 
     def _require_display(self) -> None:
         """Ask before connecting: a refused connection makes python-xlib try TCP and leave both sockets open."""
         if "Xvnc" not in self._children or not self._children["Xvnc"].running:
             raise NotUp(self.fault or "The desktop is not running; it was stopped, or has not been started.")
+
+    async def _grab(self, watch: ScreenWatch, known: Screenshot | None) -> Screenshot:
+        def grab() -> Screenshot:
+            watch.begin_anew()
+            return _take_screenshot(self.display, known)
+
+        try:
+            return await asyncio.to_thread(grab)
+        except OSError as error:
+            watch.doubt()
+            raise NotUp(f"No screenshot could be taken: {self.fault or error}") from error
+        except asyncio.CancelledError:  # the thread goes on, and nobody gets what it brings
+            self._last = None
+            raise
 
     async def _start_child(self, name: str, command: list[str], pass_fds: list[int] | None = None) -> Child:
         # openbox reads its compose file again at every change of the keyboard mapping: 28 ms each, with none 0.5 ms

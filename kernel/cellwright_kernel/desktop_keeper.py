@@ -104,8 +104,13 @@ class DesktopKeeper:
             finally:
                 self.usable.set()
 
+    @property
+    def screen_changed(self) -> bool:
+        """False only when nothing was drawn since the last screenshot."""
+        return self._desktop.changed
+
     async def screenshot(self) -> Screenshot:
-        """Take a picture of the whole desktop; when nothing has changed it costs no encoding.
+        """Take a picture of the whole desktop; when nothing was drawn since the last one it costs nothing.
 
         Raises:
             NotUp: the display is gone.

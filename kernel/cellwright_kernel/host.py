@@ -79,6 +79,7 @@ class Host:
             self._environment,
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
+            screen_changed=self._screen_changed,
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
@@ -162,6 +163,9 @@ class Host:
             **(self._desktop.environment() if self._desktop else {}),
             **self._settings.env,
         }
+
+    def _screen_changed(self) -> bool:
+        return self._desktop is None or self._desktop.screen_changed
 
     def _new_desktop(self, folder: Path) -> DesktopKeeper:
         from cellwright_kernel.desktop_keeper import DesktopKeeper  # noqa: PLC0415 - needs Pillow and Xlib

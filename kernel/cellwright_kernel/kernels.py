@@ -47,6 +47,7 @@ class Kernels:
         environment: Returns what a kernel that starts now gets as its environment.
         usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
+        screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         image_size: Most pixels across and down of a picture.
         clock: Time, for the deadlines.
@@ -60,6 +61,7 @@ class Kernels:
         *,
         usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
+        screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         image_size: tuple[int, int] = (2048, 2048),
         clock: Clock | None = None,
@@ -69,6 +71,7 @@ class Kernels:
         self._environment = environment
         self._usable = usable
         self._release_keys = release_keys
+        self._screen_changed = screen_changed
         self._commands = commands
         self._image_size = image_size
         self._clock = clock or SystemClock()
@@ -188,7 +191,7 @@ class Kernels:
         lane.running, self._running = None, None
         if not is_sound and not lane.is_leaving:
             self._begin_mending(lane)
-        cell.close(status, lane.generation)
+        cell.close(status, lane.generation, screen_changed=self._screen_changed())
 
     async def _end_of(self, lane: Lane, cell: RunningCell) -> End:
         """Send the cell to a kernel that runs, and wait for its end."""

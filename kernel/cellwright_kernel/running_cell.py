@@ -78,10 +78,14 @@ class RunningCell:
         self.message_id = None
         self.ended = asyncio.get_running_loop().create_future()
 
-    def close(self, status: CellStatus, generation: int) -> None:
+    def close(self, status: CellStatus, generation: int, *, screen_changed: bool = True) -> None:
         """Nothing more comes."""
         self._closed = ClosedEvent(
-            status=status, truncated=self.outputs.truncated, rung=self.ladder.rung, kernel_generation=generation
+            status=status,
+            truncated=self.outputs.truncated,
+            rung=self.ladder.rung,
+            kernel_generation=generation,
+            screen_changed=screen_changed,
         )
         self._over.set()
 

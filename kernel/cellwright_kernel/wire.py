@@ -164,6 +164,8 @@ class ClosedEvent(Value):
     rung: Rung | None = None
     kernel_generation: int = 1
     """Goes up by one with each new kernel process of this language, whatever the cause."""
+    screen_changed: bool = True
+    """False only when nothing was drawn on the desktop since the last screenshot. Absent: something may have been."""
 
 
 Event = Annotated[

@@ -56,6 +56,8 @@ class RunningCell:
         self._rung: Rung | None = None
         self._truncated = False
         self._kernel_generation: int | None = None
+        self.screen_changed = True
+        """False only when the kernel host says that nothing was drawn since its last screenshot."""
 
     def take(self, event: Event) -> None:
         """Add one event from inside.
@@ -74,6 +76,7 @@ class RunningCell:
             case ClosedEvent():
                 self._status, self._rung, self._truncated = event.status, event.rung, event.truncated
                 self._kernel_generation = event.kernel_generation
+                self.screen_changed = event.screen_changed
             case HeartbeatEvent():
                 pass
         if len(self._outputs) > OUTPUTS or len(self._wholes) > OUTPUTS:

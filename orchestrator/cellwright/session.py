@@ -30,6 +30,7 @@ from cellwright.running import OnEvent, RunningCell
 from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
+from cellwright.screen import Screen
 from cellwright_kernel.wire import (
     Cell,
     Execute,
@@ -55,9 +56,7 @@ class Session:
         self._lease = given
         self._executing: tuple[int, Language] | None = None
         self._cells = 0
-        self._screen: asyncio.Task[None] | None = None  # awaited before the next cell and in _finish
-        self._screen_tag: str | None = None
-        self._screen_sha: str | None = None
+        self._screen = Screen(given, journal)
         self._closed = False
         self._end = _End("done")
         self.last_used = time.monotonic()
@@ -209,6 +208,7 @@ class Session:
         """Return the desktop as it is now, a PNG."""
         self._touch()
         taken = await (await self._door()).screenshot()
+        self._screen.seen_by_others()
         return taken[0] if taken else b""
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
@@ -244,10 +244,9 @@ class Session:
         call: ModelCall | None,
     ) -> Cell:
         try:
-            await self._take_screen_first()
-            cell = Cell(
-                number=number, language=language, code=code, started_at=records.now(), screen_before=self._screen_sha
-            )
+            await self._screen.taken()
+            before = self._screen.sha256
+            cell = Cell(number=number, language=language, code=code, started_at=records.now(), screen_before=before)
             self.journal.append(
                 records.CellOpened(
                     number=number,
@@ -255,7 +254,7 @@ class Session:
                     code=code,
                     started_at=cell.started_at,
                     deadline_s=deadline_s,
-                    screen_before=self._screen_sha,
+                    screen_before=before,
                     turn=call.turn if call else None,
                     call_id=call.call_id if call else None,
                 )
@@ -272,7 +271,7 @@ class Session:
                 await self._lose(running, error)
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
             running.record(cell, self.journal)
-            self._screen = asyncio.ensure_future(self._take_screen(number))
+            self._screen.take(after_cell=number, changed=running.screen_changed)
             return cell
         finally:
             self._executing = None
@@ -282,7 +281,6 @@ class Session:
         """The sandbox is of no use any more: end it, and say what that means."""
         reason = str(error) or "The kernel host did not answer in time."
         await self._lease.end()
-        self._screen_tag = None
         running.lost(
             f"The sandbox was lost while this cell ran, and ended. {reason} Its variables, files and windows are gone. "
             "The next cell starts in a new, empty sandbox."
@@ -292,24 +290,6 @@ class Session:
         if self._closed:
             raise SessionClosed
         return (await self._lease.living()).door
-
-    async def _take_screen_first(self) -> None:
-        if self._screen is not None:
-            await asyncio.gather(self._screen, return_exceptions=True)
-            self._screen = None
-
-    async def _take_screen(self, number: int) -> None:
-        """Take the screen after a cell, if anything on it changed; a lost sandbox has none."""
-        if not self._lease.lives:
-            return
-        try:
-            taken = await self._lease.sandbox.door.screenshot(self._screen_tag)
-        except CellwrightError as error:
-            self.journal.append(records.Note(topic="screen", text=f"None could be taken: {error}", cell=number))
-            return
-        if taken is not None:
-            png, self._screen_tag = taken
-            self._screen_sha = self.journal.screenshot(png, after_cell=number)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
@@ -329,7 +309,7 @@ class Session:
 
     async def _finish(self) -> tuple[records.CopiedFile, ...]:
         """The last things while the sandbox lives: the screen, and the files that are to be kept."""
-        await self._take_screen_first()
+        await self._screen.taken()
         if self.spec.out is None or not self._lease.lives:
             return ()
         return await copy_out(self._lease.sandbox.door, self.spec)

@@ -45,6 +45,39 @@ async def test_an_unchanged_screen_is_kept_once() -> None:
     assert len(list((session.run_dir / "blobs").rglob("*"))) >= 1
 
 
+async def test_a_screen_that_did_not_change_is_not_asked_for() -> None:
+    backend = FakeBackend()
+    async with Session.open(backend=backend) as session:
+        sandbox = backend.made[0]
+        sandbox.screen_changed = False
+        await session.execute("1")
+        first = await session.execute("2")
+        await session.execute("3")
+        assert sandbox.screenshots == 1  # of a session's first cell one is always taken
+        await session.screenshot()  # what has changed since is counted from here, so that ours may be an old one
+        await session.execute("4")
+        second = await session.execute("5")
+        assert sandbox.screenshots == 3
+        sandbox.screen_changed = True
+        await session.execute("6")
+    assert sandbox.screenshots == 4
+    assert first.screen_before is not None
+    assert second.screen_before == first.screen_before
+    assert [record.type for record in read_run(session.run_dir).records].count("screen") == 1
+
+
+async def test_a_new_sandbox_is_looked_at_even_if_its_screen_did_not_change() -> None:
+    backend = FakeBackend()
+    async with Session.open(backend=backend) as session:
+        await session.execute("1")
+        backend.made[0].lose()
+        await asyncio.sleep(0)
+        await session.execute("2")
+        backend.made[1].screen_changed = False
+        await session.execute("3")
+    assert [sandbox.screenshots for sandbox in backend.made] == [1, 1]
+
+
 async def test_a_lost_sandbox_is_replaced_and_the_next_cell_is_told() -> None:
     backend = FakeBackend()
     async with Session.open(backend=backend) as session:

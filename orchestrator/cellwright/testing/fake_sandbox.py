@@ -64,6 +64,10 @@ class FakeSandbox:
         self.spec = spec or Spec()
         self.files: dict[str, bytes] = {}
         """Path below home -> content."""
+        self.screen_changed = True
+        """What each cell that ends says of the screen."""
+        self.screenshots = 0
+        """How often it was asked for one."""
         self._namespace: dict[str, Any] = {}
         self._end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._door = Door(httpx2.ASGITransport(app=self._app()))
@@ -137,7 +141,7 @@ class FakeSandbox:
         if not written:
             written.append(Text(text="The cell ran and printed nothing.", source="notice"))
         yield from (OutputEvent(output=text) for text in written)
-        yield ClosedEvent(status=status, rung=rung)
+        yield ClosedEvent(status=status, rung=rung, screen_changed=self.screen_changed)
 
     async def _nothing(self, _: Request) -> Response:
         return Response(status_code=204)
@@ -147,6 +151,7 @@ class FakeSandbox:
         return Response(status_code=204)
 
     async def _screen(self, request: Request) -> Response:
+        self.screenshots += 1
         if request.headers.get("if-none-match") == _ETAG:
             return Response(status_code=304)
         return Response(_grey_png(self.spec.width, self.spec.height), headers={"ETag": _ETAG}, media_type="image/png")

@@ -1,0 +1,71 @@
+"""What the screen showed after a session's cells.
+
+Flows in: the number of a cell that has ended, and whether anything was drawn. Flows out: screenshots in the journal, and
+the hash of the last one. Decided here: that the screenshot is taken off the answer's path, yet before the next cell; and
+that none is taken when the kernel host says that nothing was drawn since the last one of the same sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from cellwright.errors import CellwrightError
+from cellwright.lease import Lease
+from cellwright.record import records
+from cellwright.record.journal import Journal
+from cellwright.sandbox.base import Sandbox
+
+
+class Screen:
+    """The screen of one session.
+
+    Args:
+        given: The lease of its sandbox.
+        journal: Where screenshots are kept.
+    """
+
+    def __init__(self, given: Lease, journal: Journal) -> None:
+        self._lease = given
+        self._journal = journal
+        self._taking: asyncio.Task[None] | None = None  # awaited before the next cell and when the session closes
+        self._tag: str | None = None
+        self._of: Sandbox | None = None
+        self._in_doubt = False
+        self.sha256: str | None = None
+        """Of the last screenshot that was kept; absent until there is one."""
+
+    def take(self, *, after_cell: int, changed: bool) -> None:
+        """Take a screenshot after a cell, in the background, if need be.
+
+        Args:
+            after_cell: Number of the cell.
+            changed: False when the kernel host says that nothing was drawn since its last screenshot.
+        """
+        if changed or self._in_doubt or self._tag is None or self._of is not self._lease.sandbox:
+            self._taking = asyncio.ensure_future(self._take(after_cell))
+
+    async def taken(self) -> None:
+        """Wait until the screenshot that is being taken, if one is, was taken."""
+        if self._taking is not None:
+            await asyncio.gather(self._taking, return_exceptions=True)
+            self._taking = None
+
+    def seen_by_others(self) -> None:
+        """Somebody else was given a screenshot: for the kernel host that is now the last one."""
+        self._in_doubt = True
+
+    async def _take(self, number: int) -> None:
+        """Keep a screenshot, if it shows anything new; a lost sandbox has none."""
+        if not self._lease.lives:
+            return
+        sandbox, self._in_doubt = self._lease.sandbox, False
+        try:
+            taken = await sandbox.door.screenshot(self._tag)
+        except CellwrightError as error:
+            self._journal.append(records.Note(topic="screen", text=f"None could be taken: {error}", cell=number))
+            self._in_doubt = True
+            return
+        self._of = sandbox
+        if taken is not None:
+            png, self._tag = taken
+            self.sha256 = self._journal.screenshot(png, after_cell=number)

@@ -1,0 +1,137 @@
+"""The watch over a real display: it stays quiet while nothing is drawn, and notices whoever draws."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from Xlib import X
+from Xlib import display as xlib
+
+from cellwright_kernel import desktop as desktop_module
+from cellwright_kernel.child import Child
+from cellwright_kernel.desktop import Desktop
+from cellwright_kernel.wire import HostSettings
+
+pytestmark = [pytest.mark.slow]
+
+_TK = "import tkinter; w = tkinter.Tk(); tkinter.Label(w, text='shown').pack(); w.mainloop()"
+
+
+@pytest_asyncio.fixture
+async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
+    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
+    await started.start()
+    yield started
+    await started.stop()
+
+
+@pytest.fixture
+def grabs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The display's name for each time that its pixels were fetched."""
+    fetched: list[str] = []
+    take = desktop_module._take_screenshot
+
+    def counted(display: str, known: desktop_module.Screenshot | None) -> desktop_module.Screenshot:
+        fetched.append(display)
+        return take(display, known)
+
+    monkeypatch.setattr(desktop_module, "_take_screenshot", counted)
+    return fetched
+
+
+async def test_nothing_is_grabbed_while_nothing_is_drawn(desktop: Desktop, grabs: list[str]) -> None:
+    assert desktop.changed
+    first = await _settled(desktop)
+    grabbed = len(grabs)
+    assert not desktop.changed
+    assert await desktop.screenshot(known=first) is first
+    assert await desktop.screenshot(known=first) is first
+    assert len(grabs) == grabbed
+    await desktop.screenshot()  # whoever knows none gets one
+    assert len(grabs) == grabbed + 1
+
+
+async def test_another_layout_of_the_keyboard_is_no_change_of_the_screen(desktop: Desktop) -> None:
+    await _settled(desktop)
+    connection = xlib.Display(desktop.display)
+    for _ in range(200):  # every client is told of each of them, whether it asked or not
+        connection.change_keyboard_mapping(250, [[0x61, 0x41]])
+    connection.sync()
+    connection.close()
+    assert not desktop.changed
+
+
+@pytest.mark.parametrize("command", [["xterm"], [sys.executable, "-c", _TK]], ids=["xterm", "tk"])
+async def test_a_window_that_is_drawn_is_a_change(desktop: Desktop, tmp_path: Path, command: Sequence[str]) -> None:
+    first = await _settled(desktop)
+    environment = {**os.environ, "DISPLAY": desktop.display}
+    child = await Child.start("program", command, environment=environment, folder=tmp_path)
+    try:
+        await _until(lambda: desktop.changed)
+        shown = await _settled(desktop)
+        assert shown.pixels_sha256 != first.pixels_sha256
+    finally:
+        await child.stop()
+    await _until(lambda: desktop.changed)  # that it has gone is one too
+
+
+async def test_what_is_drawn_in_a_window_within_a_window_is_a_change(desktop: Desktop) -> None:
+    connection = xlib.Display(desktop.display)
+    root = connection.screen().root
+    outer = root.create_window(0, 0, 300, 200, 0, X.CopyFromParent, override_redirect=True, background_pixel=0)
+    inner = outer.create_window(10, 10, 100, 100, 0, X.CopyFromParent, background_pixel=0)
+    inner.map()
+    outer.map()
+    connection.sync()
+    first = await _settled(desktop)
+    for colour in (0xFF0000, 0x00FF00, 0x0000FF):  # each one is told anew
+        inner.fill_rectangle(inner.create_gc(foreground=colour), 5, 5, 1, 1)
+        connection.sync()
+        await _until(lambda: desktop.changed)
+        shot = await desktop.screenshot(known=first)
+        assert shot.pixels_sha256 != first.pixels_sha256
+        first = await _settled(desktop)
+    connection.close()
+
+
+async def test_screenshots_at_once_all_show_the_present(desktop: Desktop) -> None:
+    old = await _settled(desktop)
+    connection = xlib.Display(desktop.display)
+    connection.screen().root.change_attributes(background_pixel=0x123456)
+    connection.screen().root.clear_area()
+    connection.sync()
+    connection.close()
+    shots = await asyncio.gather(*(desktop.screenshot(known=old) for _ in range(4)))
+    assert old.pixels_sha256 not in {shot.pixels_sha256 for shot in shots}
+
+
+async def test_a_watch_that_lost_its_display_says_changed(desktop: Desktop) -> None:
+    await _settled(desktop)
+    assert not desktop.changed
+    os.kill(desktop._children["Xvnc"].pid, signal.SIGKILL)
+    await desktop.ended()
+    await _until(lambda: desktop.changed)
+
+
+async def _settled(desktop: Desktop) -> desktop_module.Screenshot:
+    """Return a screenshot after which nothing was drawn for a moment."""
+    shot = await desktop.screenshot()
+    async with asyncio.timeout(10):
+        while True:
+            await asyncio.sleep(0.2)
+            if not desktop.changed:
+                return shot
+            shot = await desktop.screenshot(known=shot)
+
+
+async def _until(fact: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not fact():  # noqa: ASYNC110 - another process makes it so
+            await asyncio.sleep(0.01)
