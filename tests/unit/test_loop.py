@@ -72,7 +72,7 @@ BAD = {
     "empty": (call(""), "not JSON"),
     "more than code": (call('{"code": "log(1)", "timeout": 9}'), 'more than "code": timeout'),
     "unknown tool": (call('{"code": "log(1)"}', name="bash"), "no tool 'bash'"),
-    "language that is not there": (call('{"code": "1"}', name="exec_js"), "no tool 'exec_js'"),
+    "language that is not there": (call('{"code": "1"}', name="exec_sh"), "no tool 'exec_sh'"),
     "too large": (call(json.dumps({"code": "#" * (CODE_BYTES + 1)})), f"{CODE_BYTES + 1} bytes"),
 }
 
@@ -299,3 +299,9 @@ async def test_no_key_and_no_server_is_refused_before_a_sandbox_starts():
 async def test_model_that_was_given_is_not_closed():
     _, model = await driven(says("Done."))
     assert not model.closed
+
+
+async def test_only_the_languages_asked_for_are_offered():
+    model = ScriptedModel([says("Done.")])
+    await run("Do it.", model=model, backend=FakeBackend(), languages=("javascript",))
+    assert [tool["name"] for tool in model.requests[0].tools] == ["exec_js"]

@@ -74,7 +74,7 @@ async def test_every_request_is_stateless_and_carries_the_instructions(played: P
         assert body["parallel_tool_calls"] is False
         assert "previous_response_id" not in body
         assert body["instructions"].startswith("You do a task")
-        assert [tool["name"] for tool in body["tools"]] == ["exec_py"]
+        assert [tool["name"] for tool in body["tools"]] == ["exec_py", "exec_js"]
     kinds = [item["type"] for item in emulator.requests[1]["input"]]
     assert kinds == ["message", "reasoning", "message", "function_call", "function_call_output"]
     assert emulator.requests[1]["input"][2]["phase"] == "commentary"
