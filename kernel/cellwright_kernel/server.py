@@ -140,6 +140,8 @@ def _bound(family: socket.AddressFamily, address: str | tuple[str, int]) -> sock
     made = socket.socket(family, socket.SOCK_STREAM)
     if family != socket.AF_UNIX:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections inherit it; asyncio would set it only for a protocol that was named. Without it: 40 ms an answer.
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.bind(address)
     made.listen(128)
     return made

@@ -160,12 +160,14 @@ class _Server(uvicorn.Server):
 
 def _listening(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((host, port))
+        listener = socket.create_server((host, port))
     except OSError as error:
         raise EnvironmentMissing(
             f"The emulator cannot listen on {host}:{port}: {error.strerror}. Usually another program has the port. "
             "Nothing was started. Choose another --port, or 0 for a free one."
         ) from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited by connections; else 40 ms an answer
+    return listener
 
 
 def _check_key(request: HttpRequest) -> None:
