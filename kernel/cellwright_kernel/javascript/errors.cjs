@@ -25,7 +25,8 @@ class Exit extends Error {
 const shifts = new Map(); // cell's number -> [line, from column, columns by which our preparing moved it to the right]
 
 function setShift(number, shift) {
-  shifts.set(number, shift);
+  if (shift) shifts.set(number, shift);
+  else shifts.delete(number);
 }
 
 function installErrors() {
@@ -72,7 +73,7 @@ function describe(thrown, before = []) {
   let text;
   try {
     text = isOfPlaywrights(thrown) ? stackOf(thrown) : inspect(thrown, { maxStringLength: 10_000 });
-    if (isError) text = text.replace(/^\[([^\n]*)\](?= \{\n|$)/, '$1'); // how inspect shows an error without frames
+    if (isError) text = text.replace(/^\[([^]*?)\](?= \{\n|$)/, '$1'); // how inspect shows an error without frames
   } catch (error) {
     text = `${isError ? heading(thrown) : typeof thrown} (it could not be shown: ${heading(error)})`;
   }

@@ -39,6 +39,8 @@ _PIPE_BYTES: Final = 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 _LAST_WORDS: Final = re.compile(r"<--- Last few GCs|FATAL ERROR:|# Fatal error|----- Native stack trace")
 """How Node begins when it reports its own end; that is for our log, not for the model."""
+_OF_INSPECTOR: Final = "Waiting for the debugger to disconnect...\n"
+"""What Node says when a cell kills it while it waits for an evaluation that was interrupted."""
 _HEAP_FULL: Final = "heap out of memory"
 _HEAP_SENTENCE: Final = (
     "Node ended because its heap was full: the code kept more in memory than the JavaScript kernel can hold. "
@@ -165,6 +167,7 @@ class Node:
                 raw = self._raw.pop(name) and None
 
     def _write_raw(self, name: str, text: str) -> None:
+        text = text.replace(_OF_INSPECTOR, "")
         found = _LAST_WORDS.search(text) if name == "stderr" and not self._last_words else None
         if found:
             self._last_words, text = text[found.start() :], text[: found.start()].rstrip("\n")

@@ -35,6 +35,7 @@ class Source {
   constructor(code, number) {
     this.code = code;
     this.number = number;
+    setShift(number, null);
   }
 
   /** What to evaluate at first. */

@@ -1,7 +1,7 @@
 // The value of the last expression -> text.
 //
 // Flows in: any value. Flows out: what util.inspect shows of it. Decided here: how deep. Four levels where that is little,
-// fewer where it would be much, since inspect bounds the length of arrays and not of what they hold. Getters do not run,
+// down to one where it would be much, since inspect bounds the length of arrays and not of what they hold. Getters do not run,
 // and a Proxy's traps do not either.
 'use strict';
 
@@ -24,7 +24,7 @@ function depthFor(value) {
     const next = [];
     for (const holder of level) {
       for (const held of heldBy(holder)) {
-        if (++count > NODES) return Math.max(0, depth - 1);
+        if (++count > NODES) return Math.max(1, depth - 1);
         if (typeof held === 'object' && held !== null && !seen.has(held)) next.push(held);
         seen.add(held);
       }
