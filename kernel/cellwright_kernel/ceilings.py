@@ -7,6 +7,8 @@ missing, that the code was not affected, and how to see the rest.
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from typing import Final
 
 CODE_BYTES: Final = 64 * 1024
@@ -70,6 +72,12 @@ class LongText:
     def whole(self) -> str:
         """Return what is kept."""
         return self._kept.decode()
+
+    def pieces(self, size_bytes: int) -> Iterator[str]:
+        """Yield what is kept in pieces of at most so many bytes; a copy of the whole would be 64 MiB more."""
+        decoder = getincrementaldecoder("utf-8")()
+        for start in range(0, len(self._kept), size_bytes):
+            yield decoder.decode(self._kept[start : start + size_bytes])
 
     def shown(self, limit: int = ITEM_CHARS) -> tuple[str, int]:
         """Return the text within `limit` characters, and how many were cut out of its middle."""

@@ -1,8 +1,9 @@
 """Jupyter messages of a cell -> its outputs, in order, within the ceilings.
 
-Flows in: messages, in the order they came. Flows out: events that tell of text and image outputs. Decided here: what is one item (a run of writes to one stream, a shown thing, a result, an error); which of several
-encodings of one thing is passed on; what is said when nothing was said; what is withdrawn when a cell clears or updates
-what it showed; and which items of too many are left out: those in the middle.
+Flows in: messages, in the order they came. Flows out: events that tell of text and image outputs. Decided here: what is
+one item (a run of writes to one stream, a shown thing, a result, an error); which of several encodings of one thing is
+passed on; what is said when nothing was said; what is withdrawn when a cell clears or updates what it showed; which items
+of too many are left out: those in the middle; and that what the kernel left out itself, and only counted, is in the counts.
 
 Nothing here waits or knows a kernel: `shown.py` keeps the items, this file reads the messages.
 """
@@ -57,13 +58,16 @@ class Outputs:
             of_cell: Number of the earlier cell it belongs to; None for this one.
         """
         content = _mapping(message.get("content"))
+        if items := _count(message, "missing_items"):
+            self._end_writing()
+            self._shown.leave_out(items, of_cell)
         match _mapping(message.get("header")).get("msg_type"):
             case "stream":
                 self._before_next(of_cell)
-                self._stream(content, of_cell, _left_out(message))
+                self._stream(content, of_cell, _count(message, "missing_chars"))
             case "display_data":
                 self._before_next(of_cell)
-                self._display(content, _said_source(message), of_cell)
+                self._display(content, _said_source(message), of_cell, _count(message, "missing_chars"))
             case "execute_result":
                 self._before_next(of_cell)
                 self._display(content, "result", of_cell)
@@ -131,23 +135,28 @@ class Outputs:
         if text.chars:
             self._shown.add_text(text, writing.source, writing.of_cell)
 
-    def _text(self, text: str, source: Source, of_cell: int | None, display_id: str | None = None) -> None:
+    def _text(
+        self, text: str, source: Source, of_cell: int | None, display_id: str | None = None, left_out: int = 0
+    ) -> None:
         self._end_writing()
-        self._shown.add_text(self._long(text), source, of_cell, display_id)
+        self._shown.add_text(self._long(text, left_out), source, of_cell, display_id)
 
-    def _long(self, text: str) -> LongText:
+    def _long(self, text: str, left_out: int = 0) -> LongText:
         long = LongText(self._allowance)
+        if left_out:
+            long.skip(left_out)
         long.write(without_surrogates(text))
         return long
 
-    def _display(self, content: Mapping[str, Any], source: Source, of_cell: int | None) -> None:
+    def _display(self, content: Mapping[str, Any], source: Source, of_cell: int | None, left_out: int = 0) -> None:
         self._end_writing()
         display_id = _display_id(content)
         for item in self._items(content, source):
             if isinstance(item, Image):
                 self._shown.add_image(item, of_cell, display_id)
             else:
-                self._text(item.text, item.source, of_cell, None if item.source == "notice" else display_id)
+                named = None if item.source == "notice" else display_id
+                self._text(item.text, item.source, of_cell, named, left_out)
 
     def _update(self, content: Mapping[str, Any], source: Source) -> None:
         """Put a new picture or text in the place of every one with this id; nothing when there is none."""
@@ -234,9 +243,9 @@ def _said_source(message: Message) -> Source:
     return cast("Source", said) if said in ("log", "display", "notice") else "display"
 
 
-def _left_out(message: Message) -> int:
-    """Return how many characters a cell wrote before this text that its kernel counted and did not send."""
-    found = _mapping(_mapping(message.get("metadata")).get("cellwright")).get("missing_chars")
+def _count(message: Message, name: str) -> int:
+    """Return how much a cell said before this message that its kernel counted and did not send."""
+    found = _mapping(_mapping(message.get("metadata")).get("cellwright")).get(name)
     return found if isinstance(found, int) and 0 < found < 2**53 else 0
 
 

@@ -36,7 +36,7 @@ _CELL: Final = _Room(CELL_ITEMS, CELL_CHARS, CELL_BYTES)
 _HEAD: Final = _Room(80, 46_000, 12 * 1024**2)
 _TAIL: Final = _Room(18, 13_000, 3 * 1024**2)
 _LATE: Final = _Room(20, 12_000, 3 * 1024**2)
-_KEPT_CHARS: Final = 256 * 1024
+_KEPT_BYTES: Final = 256 * 1024
 """Text in one `KeptEvent`."""
 
 
@@ -93,6 +93,12 @@ class Shown:
         image = image.model_copy(update={"of_cell": of_cell})
         self._add(_Entry(self._take_number(), image, display_id))
 
+    def leave_out(self, items: int, of_cell: int | None) -> None:
+        """Count outputs that were left out before they came here."""
+        self.truncated = True
+        left = self._middle if of_cell is None else self._late
+        left.add_unseen(items, self._take_number())
+
     def replace_text(self, display_id: str, text: LongText, source: Source) -> None:
         """Put a text in the place of everything shown under an id."""
         output, whole = self._cut(text, source, None)
@@ -133,8 +139,8 @@ class Shown:
         yield from self.take()
         if self._middle.items:
             text = Text(
-                text=f"[... {self._middle.described()} stood here and are left out: a cell may show {CELL_ITEMS} outputs "
-                f"and {CELL_CHARS:,} characters. Only what is shown was cut; the code ran as if nothing was. Show less "
+                text=f"[... {self._middle.described()} stood here and are left out: a cell may show {CELL_ITEMS} outputs, "
+                f"{CELL_CHARS:,} characters and {CELL_BYTES // 1024**2} MiB. Only what is shown was cut; the code ran as if nothing was. Show less "
                 "at a time to see them. ...]",
                 source="notice",
                 missing_chars=self._middle.text.chars,
@@ -206,18 +212,17 @@ class _Left:
 
     def __init__(self, allowance: Allowance) -> None:
         self._allowance = allowance
-        self.items = self.images = 0
+        self.items = self.images = self._unseen = 0
         self.number = -1  # of the first one; the sentence takes its place
         self.text = LongText(allowance)
 
     def forget(self) -> None:
-        self.items = self.images = 0
+        self.items = self.images = self._unseen = 0
         self.text.release()
         self.text = LongText(self._allowance)
 
     def add(self, entry: _Entry) -> None:
-        if not self.items:
-            self.number = entry.number
+        self._stand_at(entry.number)
         self.items += 1
         if isinstance(entry.output, Image):
             self.images += 1
@@ -229,16 +234,25 @@ class _Left:
             entry.whole.release()
         self.text.write(text if text.endswith("\n") else text + "\n")
 
+    def add_unseen(self, items: int, number: int) -> None:
+        self._stand_at(number)
+        self.items += items
+        self._unseen += items
+
     def described(self) -> str:
+        if self._unseen:  # how many characters and images they had, nobody knows
+            return f"{self.items:,} outputs" + (", images among them," if self.images else "")
         images = f", {self.images} images among them," if self.images else ""
         return f"{self.items:,} outputs{images} with {self.text.chars:,} characters"
+
+    def _stand_at(self, number: int) -> None:
+        self.number = min(self.number, number) if self.items else number
 
 
 def _events(number: int, output: Output, whole: LongText | None) -> Iterator[Change]:
     if whole is not None:
-        text = whole.whole()
-        for start in range(0, len(text), _KEPT_CHARS):
-            yield KeptEvent(number=number, text=text[start : start + _KEPT_CHARS])
+        for piece in whole.pieces(_KEPT_BYTES):
+            yield KeptEvent(number=number, text=piece)
     yield OutputEvent(number=number, output=output)
 
 

@@ -93,6 +93,12 @@ def left_of(home: Path) -> list[str]:
     return [p.command for p in processes._table() if p.state != "Z" and mark in processes._read(p.pid, "environ")]
 
 
+def peak_bytes(pid: int) -> int:
+    """Return the most memory that a process has had."""
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return 1024 * int(line.split()[1])
+
+
 @asynccontextmanager
 async def running(tmp_path: Path, **settings: object) -> AsyncIterator[Host]:
     home = tmp_path / "home"
@@ -175,12 +181,29 @@ async def test_a_huge_print_is_cut_and_kept_whole(host):
 
 
 async def test_output_without_end_stays_within_its_room(host):
-    """A hundred million characters: 64 MiB are kept, the rest counted, and the end is there."""
-    _, (output,) = await host.execute("print('x' * 100_000_000); print('END')")
-    assert output.text.endswith("x\nEND\n")
-    assert output.missing_chars > 99_980_000
+    """Three hundred million characters: 64 MiB are kept, the rest counted, and the end is there."""
+    began = time.monotonic()
+    _, (output,) = await host.execute("print('x' * 300_000_000); print('END')")
+    assert time.monotonic() - began < 10
+    head, _, tail = output.text.partition("\n[... ")
+    tail = tail.partition("...]\n")[2]
+    assert (set(head), tail.strip("x")) == ({"x"}, "\nEND\n")
+    assert len(head) + output.missing_chars + len(tail) == 300_000_005
     kept = sum(len(event.text) for event in host.events if isinstance(event, KeptEvent))
     assert 60_000_000 < kept <= 64 * 1024**2
+    assert peak_bytes(host.process.pid) < 256 * 1024**2
+
+
+async def test_images_without_end_are_counted_where_they_were_left_out(host):
+    _, outputs = await host.execute(
+        "import os; from PIL import Image\n"
+        "picture = Image.frombytes('L', (2000, 2000), os.urandom(4_000_000))\n"
+        "for _ in range(20): display(picture)\n"
+        "print('END')"
+    )
+    shown = sum(not isinstance(output, Text) for output in outputs)
+    assert f"[... {20 - shown} outputs, images among them, stood here and are left out" in outputs[-2].text
+    assert outputs[-1].text == "END\n"
 
 
 async def test_a_module_in_home_can_be_imported_and_stands_in_for_nothing_of_the_kernels(host):

@@ -319,6 +319,33 @@ def test_characters_counted_at_the_source_are_counted_here(gathered):
     assert found.text.endswith("end\n")
 
 
+def test_characters_of_logs_counted_at_the_source_are_counted_here(gathered):
+    late = logged("end")
+    late["metadata"] = {"cellwright": {"seq": 4, "missing_chars": 1_000_000}}
+    (found,) = gathered.of(late)
+    assert found.missing_chars == 1_000_000
+    assert found.text.startswith("\n[... 1,000,000 of 1,000,003 characters are left out")
+    assert found.text.endswith("...]\nend")
+
+
+@pytest.mark.parametrize("text", ["", "END\n"])
+def test_outputs_counted_at_the_source_are_told_in_their_place(gathered, text):
+    counted = message("stream", {"cellwright": {"missing_items": 24}}, name="stderr", text=text)
+    first, told, *rest = gathered.texts(logged("first"), counted)
+    assert first == "first"
+    assert told.startswith("[... 24 outputs stood here and are left out: a cell may show 100 outputs")
+    assert rest == ([text] if text else [])
+    assert gathered.outputs.truncated
+
+
+def test_outputs_counted_at_the_source_join_those_cut_here(gathered):
+    counted = message("stream", {"cellwright": {"missing_items": 24}}, name="stderr", text="")
+    texts = gathered.texts(*[logged(f"{i}") for i in range(105)], counted, logged("last"))
+    (told,) = [text for text in texts if text.startswith("[...")]
+    assert told.startswith("[... 32 outputs stood here and are left out")
+    assert (texts[79], texts[80], texts[-1]) == ("79", told, "last")
+
+
 @pytest.mark.parametrize(
     "forged",
     [
@@ -334,6 +361,7 @@ def test_characters_counted_at_the_source_are_counted_here(gathered):
         message("clear_output", wait="maybe"),
         message("unheard_of"),
         message("stream", {"cellwright": {"missing_chars": -5}}, name="stdout", text=""),
+        message("stream", {"cellwright": {"missing_chars": 1.5, "missing_items": "many"}}, name="stdout", text=""),
     ],
 )
 def test_a_forged_message_does_no_harm(gathered, forged):
