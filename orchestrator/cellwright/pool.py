@@ -10,6 +10,7 @@ no session with it, and a closing pool waits for all.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -85,11 +86,13 @@ class Pool:
             AtCapacity: Every place is taken, and nobody has been idle for long.
             SandboxUnavailable: No sandbox could be started.
         """
-        lease = self._leases.get(session_id)
+        lease = await self._lasting(session_id)
         if lease is None:
             await self._make_room()
-            lease = self._leases.get(session_id) or self._open(session_id, driver, spec or self.spec)
-        return await asyncio.shield(lease.session)
+            lease = await self._lasting(session_id) or self._open(session_id, driver, spec or self.spec)
+        session = await asyncio.shield(lease.session)
+        session.last_used = time.monotonic()  # or the sweep could close it before its first cell
+        return session
 
     def existing(self, session_id: str) -> Session:
         """Return the open session of this id.
@@ -118,6 +121,12 @@ class Pool:
             raise SessionNotFound(f"There is no open session {session_id!r}.")
         lease.closing.set()
         await lease.closed.wait()
+
+    async def _lasting(self, session_id: str) -> _Holding | None:
+        """Return who holds this id, if that is to last: one that is closing is waited for, and is none."""
+        while (lease := self._leases.get(session_id)) is not None and lease.closing.is_set():
+            await lease.closed.wait()
+        return lease
 
     def _open(self, session_id: str, driver: Driver, spec: Spec) -> _Holding:
         lease = _Holding(asyncio.get_running_loop().create_future())
@@ -149,15 +158,14 @@ class Pool:
             lease.closed.set()
 
     async def _make_room(self) -> None:
-        if len(self._leases) < self.capacity:
-            return
-        session_id, idlest = max(self._leases.items(), key=lambda item: item[1].idle_s())
-        if idlest.idle_s() < YIELD_S:
-            raise AtCapacity(
-                f"All {self.capacity} places are taken by sessions in use. Usually that passes within minutes. "
-                "Nothing was started. Try again later, or start the service with a larger --max-sessions."
-            )
-        await self.close(session_id)
+        while len(self._leases) >= self.capacity:  # again after each wait: another may have taken the place
+            session_id, idlest = max(self._leases.items(), key=lambda item: item[1].idle_s())
+            if idlest.idle_s() < YIELD_S:
+                raise AtCapacity(
+                    f"All {self.capacity} places are taken by sessions in use. Usually that passes within minutes. "
+                    "Nothing was started. Try again later, or start the service with a larger --max-sessions."
+                )
+            await self.close(session_id)
 
     async def _sweep(self) -> None:
         """Close what has been idle too long; looks again when the next one could be due."""

@@ -1,0 +1,92 @@
+"""The pool over fake sandboxes: who gets a place, who keeps it, and that every place is free in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cellwright import pool as pools
+from cellwright.errors import AtCapacity, SandboxUnavailable
+from cellwright.pool import Pool
+from cellwright.sandbox.base import Sandbox, Spec
+from cellwright.testing.fake_sandbox import FakeBackend
+
+
+async def until(fact: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not fact():  # noqa: ASYNC110 - the pool makes it so
+            await asyncio.sleep(0.005)
+
+
+class _Slow(FakeBackend):
+    """Its sandboxes take a moment to end."""
+
+    async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
+        sandbox = await super().start(spec, egress_socket=egress_socket)
+        close = sandbox.close
+
+        async def slowly() -> None:
+            await asyncio.sleep(0.1)
+            await close()
+
+        sandbox.close = slowly  # type: ignore[method-assign]
+        return sandbox
+
+
+class _Broken(FakeBackend):
+    """Starts nothing, until it is mended."""
+
+    is_mended = False
+
+    async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
+        if not self.is_mended:
+            raise SandboxUnavailable("A start-up file is broken.")
+        return await super().start(spec, egress_socket=egress_socket)
+
+
+async def test_a_session_that_cannot_be_opened_leaves_its_place() -> None:
+    backend = _Broken()
+    async with Pool(Spec(), capacity=1, backend=backend) as pool:
+        for session_id in ("a", "b"):
+            with pytest.raises(SandboxUnavailable, match="start-up file"):
+                await pool.session(session_id, driver="guide")
+        await until(lambda: not pool._leases)
+        backend.is_mended = True
+        session = await pool.session("c", driver="guide")
+        assert (await session.execute("log(1)")).text == "1"
+
+
+async def test_every_idle_session_is_closed_in_the_end() -> None:
+    """Also when it was used just when it was to be closed, over and over."""
+    async with Pool(Spec(), capacity=3, idle_s=0.06, backend=FakeBackend()) as pool:
+        for _ in range(40):
+            session = await pool.session("a", driver="guide")
+            assert (await session.execute("log(1)")).text == "1"
+            await asyncio.sleep(0.06)
+        await until(lambda: not pool._leases)
+
+
+async def test_a_session_that_is_closing_is_waited_for_and_opened_again() -> None:
+    async with Pool(Spec(), backend=_Slow()) as pool:
+        first = await pool.session("a", driver="guide")
+        closing = asyncio.ensure_future(pool.close("a"))
+        await asyncio.sleep(0)
+        second = await pool.session("a", driver="guide")
+        await closing
+        assert second is not first
+        assert (await second.execute("log(1)")).text == "1"
+
+
+async def test_a_place_that_two_wait_for_is_given_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "YIELD_S", 0.02)
+    async with Pool(Spec(), capacity=1, backend=_Slow()) as pool:
+        await pool.session("a", driver="guide")
+        await asyncio.sleep(0.03)
+        found = await asyncio.gather(
+            *(pool.session(name, driver="guide") for name in ("b", "c")), return_exceptions=True
+        )
+        assert [type(one) for one in found].count(AtCapacity) == 1
+        assert len(pool.sessions()) == 1
