@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 
 from cellwright.gateway.app import make_app
 from cellwright.gateway.auth import own_hosts, service_token
@@ -18,9 +19,13 @@ TOKEN = "t" * 40
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[httpx2.AsyncClient]:
+def app() -> FastAPI:
     pool = Pool(Spec(), capacity=2, backend=FakeBackend())
-    app = make_app(pool, token=TOKEN, hosts=own_hosts("127.0.0.1", 80) | {"127.0.0.1"})
+    return make_app(pool, token=TOKEN, hosts=own_hosts("127.0.0.1", 80) | {"127.0.0.1"})
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         app.router.lifespan_context(app),
         httpx2.AsyncClient(
@@ -123,6 +128,55 @@ async def test_a_cells_events_stream_and_end_with_the_cell(client: httpx2.AsyncC
     )
     kinds = [line.split('"type":"')[1].split('"')[0] for line in response.text.splitlines()]
     assert kinds == ["output", "closed", "cell"]
+
+
+async def test_a_stream_that_cannot_begin_is_an_error_of_the_request(client: httpx2.AsyncClient) -> None:
+    await client.post("/v1/sessions", json={"session_id": "mine"})
+    ndjson = {"Accept": "application/x-ndjson"}
+    response = await client.post("/v1/sessions/mine/cells", json={"code": "#" * 65 * 1024}, headers=ndjson)
+    assert (response.status_code, response.json()["kind"]) == (413, "CodeTooLarge")
+
+
+async def test_a_reader_who_leaves_does_not_end_the_cell(app: FastAPI, client: httpx2.AsyncClient) -> None:
+    await client.post("/v1/sessions", json={"session_id": "mine"})
+    await read_one_line(app, "/v1/sessions/mine/cells", b'{"code":"import time; print(1); time.sleep(0.3); print(2)"}')
+    async with asyncio.timeout(5):
+        while (cell := (await client.get("/v1/sessions/mine/cells/1")).json())["status"] == "running":
+            pass
+    assert (cell["status"], "".join(output["text"] for output in cell["outputs"])) == ("ok", "1\n2\n")
+
+
+async def read_one_line(app: FastAPI, path: str, content: bytes) -> None:
+    """Post as a client that reads the first line of the answer and leaves."""
+    left = asyncio.Event()
+    messages = [{"type": "http.request", "body": content, "more_body": False}]
+
+    async def receive() -> dict[str, object]:
+        if not messages:
+            await left.wait()
+            return {"type": "http.disconnect"}
+        return messages.pop()
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        if message.get("body"):
+            left.set()
+
+    headers = {"authorization": f"Bearer {TOKEN}", "host": "127.0.0.1", "content-type": "application/json"}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"accept", b"application/x-ndjson"), *((k.encode(), v.encode()) for k, v in headers.items())],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    await app(scope, receive, send)
 
 
 async def test_files_go_in_and_out_by_http(client: httpx2.AsyncClient) -> None:

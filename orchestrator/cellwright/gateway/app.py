@@ -6,6 +6,7 @@ routes there are, and that the guard stands before all of them.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -34,8 +35,8 @@ def make_app(pool: Pool, *, token: str, hosts: Collection[str]) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with pool:
-            app.state.pool = pool
+        async with asyncio.TaskGroup() as cells, pool:  # a closing pool interrupts what runs
+            app.state.pool, app.state.cells = pool, cells
             yield
 
     app = FastAPI(title="Cellwright", version=__version__, lifespan=lifespan)

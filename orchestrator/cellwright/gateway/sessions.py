@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from cellwright.gateway.cell_stream import CellStream
 from cellwright.gateway.execute import bounded_body, check_session_id
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
@@ -108,11 +108,17 @@ async def close_session(session_id: str, pool: APool) -> None:
 
 
 @router.post("/{session_id}/cells", response_model=Cell)
-async def execute_cell(session: ASession, asked: CellRequest, accept: Annotated[str, Header()] = "") -> Any:  # noqa: ANN401 - a cell or a stream of its events
-    """Execute a cell; the finished cell as JSON, or its events as they come."""
-    if NDJSON in accept:
-        return StreamingResponse(_events(session, asked), media_type=NDJSON)
-    return await session.execute(asked.code, language=asked.language, deadline_s=asked.deadline_s)
+async def execute_cell(
+    request: Request, session: ASession, asked: CellRequest, accept: Annotated[str, Header()] = ""
+) -> Any:  # noqa: ANN401 - a cell or a stream of its events
+    """Execute a cell; the finished cell as JSON, or its events as they come. A client that leaves does not end it."""
+    if NDJSON not in accept:
+        return await session.execute(asked.code, language=asked.language, deadline_s=asked.deadline_s)
+    stream = CellStream(session, asked.code, asked.language, asked.deadline_s)
+    cells: asyncio.TaskGroup = request.app.state.cells
+    cells.create_task(stream.run())
+    await stream.begun()
+    return StreamingResponse(stream.lines(), media_type=NDJSON)
 
 
 @router.get("/{session_id}/cells/{number}")
@@ -162,24 +168,6 @@ async def write_file(session: ASession, path: str, request: Request) -> None:
 async def delete_file(session: ASession, path: str) -> None:
     """Remove a file from the sandbox's home."""
     await session.delete_file(path)
-
-
-async def _events(session: Session, asked: CellRequest) -> AsyncIterator[bytes]:
-    """Yield the cell's events as lines, and the finished cell as the last one."""
-    lines: asyncio.Queue[bytes] = asyncio.Queue()
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(
-            session.execute(
-                asked.code,
-                language=asked.language,
-                deadline_s=asked.deadline_s,
-                on_event=lambda event: lines.put_nowait(event.model_dump_json().encode() + b"\n"),
-            )
-        )
-        running.add_done_callback(lambda _: lines.put_nowait(b""))
-        while line := await lines.get():
-            yield line
-    yield b'{"type":"cell","cell":' + running.result().model_dump_json().encode() + b"}\n"
 
 
 def _view(session: Session) -> SessionView:
