@@ -47,7 +47,6 @@ class Sockets:
         self.control = ZMQStream(self._bound(zmq.ROUTER, "control"))
         self.stdin = self._bound(zmq.ROUTER, "stdin")
         published = self._bound(zmq.XPUB, "iopub", zmq.Context())
-        published.sndhwm = 0
         self.iopub = Iopub(published, self.session, Gate())
         address = (connection["transport"], connection["ip"], connection["hb_port"])
         self._heartbeat = Heartbeat(zmq.Context(), address)
@@ -65,6 +64,8 @@ class Sockets:
     def _bound(self, kind: int, name: str, context: Any = None) -> Any:
         socket = (context or self._context).socket(kind)
         socket.linger = 1000
+        if kind == zmq.XPUB:
+            socket.sndhwm = 0  # nothing is dropped when the reader is slow: what a cell may send is bounded elsewhere
         if kind == zmq.ROUTER:
             socket.router_handover = 1
         ip, port = self._connection["ip"], self._connection[f"{name}_port"]

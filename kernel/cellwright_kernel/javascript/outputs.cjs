@@ -72,10 +72,13 @@ class Outputs {
     surplus.missing += text.length - head.length - tail.length;
     surplus.pieces.push([message, tail]);
     surplus.kept += tail.length;
-    while (surplus.kept > TAIL_CHARS && surplus.pieces.length > 1) {
-      const [, dropped] = surplus.pieces.shift();
-      surplus.kept -= dropped.length;
-      surplus.missing += dropped.length;
+    while (surplus.kept > TAIL_CHARS) {
+      const first = surplus.pieces[0];
+      const excess = Math.min(first[1].length, surplus.kept - TAIL_CHARS);
+      first[1] = first[1].slice(excess);
+      surplus.kept -= excess;
+      surplus.missing += excess;
+      if (!first[1]) surplus.pieces.shift();
     }
     return head;
   }

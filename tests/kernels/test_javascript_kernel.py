@@ -1,0 +1,217 @@
+"""The JavaScript kernel as a process: how it dies, how it is stopped, what it may send, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from tests.kernels.playing_cells import Said, kernels_in, play
+
+from cellwright_kernel import processes
+from cellwright_kernel.kernels import Kernels
+
+pytestmark = pytest.mark.slow
+
+
+class Cells:
+    """Executes JavaScript cells, numbered from 1."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self.number = 0
+        self.status = ""
+        self.generation = 0
+
+    async def run(self, code: str, deadline_s: float = 10.0) -> list[Said]:
+        self.number += 1
+        says, closed = await play(self.kernels, "javascript", code, self.number, deadline_s)
+        self.status, self.generation = closed.status, closed.kernel_generation
+        return says
+
+
+@pytest_asyncio.fixture
+async def cells(tmp_path: Path) -> AsyncIterator[Cells]:
+    async with kernels_in(tmp_path) as kernels:
+        yield Cells(kernels)
+    await until(lambda: not nodes_of(tmp_path))
+
+
+@pytest_asyncio.fixture
+async def cells_in_little_memory(tmp_path: Path) -> AsyncIterator[Cells]:
+    async with kernels_in(tmp_path, {"NODE_OPTIONS": "--max-old-space-size=150"}) as kernels:
+        yield Cells(kernels)
+
+
+def nodes_of(folder: Path) -> list[int]:
+    """Processes that run our Node in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = b"/javascript/runner.cjs" in (process / "cmdline").read_bytes()
+            if (
+                is_ours
+                and (process / "cwd").readlink().is_relative_to(folder)
+                and processes.is_alive(int(process.name))
+            ):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def until(fact: Callable[[], bool], limit_s: float = 5.0) -> None:
+    async with asyncio.timeout(limit_s):
+        while not fact():  # noqa: ASYNC110 - /proc has no events
+            await asyncio.sleep(0.01)
+
+
+def texts(says: list[Said], source: str) -> list[str]:
+    return [one[source] for one in says if source in one]
+
+
+async def test_a_full_heap_ends_the_kernel_and_says_so(cells_in_little_memory: Cells) -> None:
+    cells = cells_in_little_memory
+    says = await cells.run(
+        "console.log('before'); const big = []; for (;;) big.push(new Array(1e5).fill(Math.random()))"
+    )
+    assert cells.status == "kernel_died"
+    assert texts(says, "log") == ["before"]
+    assert texts(says, "stderr") == []
+    heap, died = texts(says, "notice")
+    assert heap.startswith("Node ended because its heap was full")
+    assert "ended by SIGABRT" in died
+    assert await cells.run("typeof big") == [{"result": "'undefined'"}]
+    assert cells.generation == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        ("process.abort()", "was ended by SIGABRT"),
+        ("process.kill(process.pid, 'SIGKILL')", "was ended by SIGKILL"),
+        ("process.reallyExit(4)", "exited with status 4"),
+    ],
+)
+async def test_the_kernel_ends_as_its_node_did(cells: Cells, code: str, how: str) -> None:
+    says = await cells.run(f"process.stdout.write('said'); {code}")
+    assert (cells.status, texts(says, "stdout")) == ("kernel_died", ["said"])
+    assert how in texts(says, "notice")[-1]
+    assert await cells.run("1") == [{"result": "1"}]
+
+
+async def test_node_dies_with_its_kernel_even_in_an_endless_loop(cells: Cells, tmp_path: Path) -> None:
+    await cells.run("1")
+    (node,) = nodes_of(tmp_path)
+    running = asyncio.create_task(cells.run("while (true);"))
+    await asyncio.sleep(0.1)
+    os.kill(parent_of(node), signal.SIGKILL)
+    await until(lambda: not processes.is_alive(node))
+    await running
+    assert cells.status == "kernel_died"
+
+
+async def test_a_broken_native_module_is_an_error(cells: Cells) -> None:
+    says = await cells.run("require('fs').writeFileSync('broken.node', 'x'); require('./broken.node')")
+    assert (cells.status, "ERR_DLOPEN_FAILED" in says[0]["error"]) == ("error", True)
+
+
+async def test_an_interrupt_on_request_keeps_variables(cells: Cells) -> None:
+    running = asyncio.create_task(cells.run("let seen = 7; while (true);"))
+    await asyncio.sleep(1.0)
+    assert cells.kernels.interrupt("javascript")
+    await running
+    assert cells.status == "interrupted"
+    assert await cells.run("seen") == [{"result": "7"}]
+    assert cells.generation == 1
+
+
+async def test_interrupts_between_cells_hit_nobody(cells: Cells, tmp_path: Path) -> None:
+    await cells.run("1")
+    (node,) = nodes_of(tmp_path)
+    for _ in range(20):
+        os.kill(parent_of(node), signal.SIGINT)
+    assert await cells.run("2") == [{"result": "2"}]
+
+
+async def test_a_cell_behind_an_endless_timer_of_another_is_answered(cells: Cells) -> None:
+    await cells.run("setTimeout(() => { while (true); }, 50); undefined")
+    await asyncio.sleep(0.2)
+    await cells.run("1", deadline_s=0.3)
+    assert cells.status == "timeout"
+    assert await cells.run("'alive'") == [{"result": "'alive'"}]
+    assert cells.generation == 1
+
+
+async def test_a_cell_that_interrupts_cannot_stop_is_ended_with_its_kernel(cells: Cells) -> None:
+    """A regular expression that backtracks without end heeds interrupts; native code that blocks does not."""
+    says = await cells.run(
+        "require('fs').readSync(require('fs').openSync('/dev/ptmx', 'r+'), Buffer.alloc(1))", deadline_s=0.3
+    )
+    assert (cells.status, "it was killed" in texts(says, "notice")[-1]) == ("timeout", True)
+    assert await cells.run("1") == [{"result": "1"}]
+    assert cells.generation == 2
+
+
+async def test_a_catastrophic_regular_expression_is_stopped(cells: Cells) -> None:
+    await cells.run(f"/^(a+)+$/.test('{'a' * 40}b')", deadline_s=0.3)
+    assert (cells.status, cells.generation) == ("timeout", 1)
+    assert await cells.run("1") == [{"result": "1"}]
+
+
+async def test_a_hundred_megabytes_are_bounded_and_the_end_is_kept(cells: Cells) -> None:
+    says = await cells.run(
+        "for (let i = 0; i < 100; i++) process.stdout.write('x'.repeat(1e6)); process.stdout.write('END'); 0"
+    )
+    (text,) = texts(says, "stdout")
+    assert text.endswith("xEND")
+    assert "of 100,000,003 characters are left out" in text
+    assert len(text) <= 12_000
+
+
+async def test_many_lines_are_all_counted(cells: Cells) -> None:
+    says = await cells.run("for (let i = 0; i < 5000; i++) console.log('line', i)")
+    logged = texts(says, "log")
+    assert (logged[0], logged[-1]) == ("line 0", "line 4999")
+    assert any("4,9" in notice for notice in texts(says, "notice"))
+
+
+async def test_a_big_string_is_shown_cut(cells: Cells) -> None:
+    (said,) = await cells.run("'x'.repeat(1e7)")
+    assert said["result"].startswith("'xxx")
+    assert len(said["result"]) < 12_000
+    (logged,) = await cells.run("console.log('x'.repeat(1e7))")
+    assert "of 10,000,000 characters are left out" in logged["log"]
+
+
+async def test_what_a_child_writes_later_is_not_lost(cells: Cells) -> None:
+    spawn = (
+        "require('child_process').spawn('sh', ['-c', 'sleep 0.2; echo later'], { stdio: 'inherit' }).unref(); undefined"
+    )
+    await cells.run(spawn)
+    says = await cells.run("await new Promise((r) => setTimeout(r, 500))")
+    assert texts(says, "stdout") == ["later\n"]
+
+
+async def test_a_thousand_cells_do_not_grow_the_kernel(cells: Cells, tmp_path: Path) -> None:
+    code = "const a = { n: Math.random() }; console.log(a.n > 2); await null; a"
+    for _ in range(200):
+        await cells.run(code)
+    (node,) = nodes_of(tmp_path)
+    before = resident_kb(node)
+    for _ in range(1000):
+        await cells.run(code)
+    assert resident_kb(node) < 1.2 * before
+
+
+def resident_kb(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
