@@ -199,9 +199,10 @@ class Session:
             await self._lease.sandbox.door.interrupt(self._executing[1])
 
     async def restart(self, language: Language = "python") -> None:
-        """Replace a kernel: its variables are gone, files and desktop stay."""
-        self._refuse()
-        await (await self._door()).restart(language)
+        """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`."""
+        self._touch()
+        door = await self._door() if self._executing is None else self._lease.sandbox.door
+        await door.restart(language)
         self.journal.append(records.KernelRestarted(language=language))
 
     async def screenshot(self) -> bytes:
