@@ -69,7 +69,7 @@ class BrowserLink {
   }
 
   async #objects() {
-    if (this.#isAlive()) return this.#attached;
+    if (this.#isAlive() && (await this.#answers())) return this.#attached;
     const had = this.#attached;
     let attached = had?.browser.isConnected() ? await this.#withLivingPage(had).catch(() => null) : null;
     if (attached) {
@@ -82,8 +82,18 @@ class BrowserLink {
     return attached;
   }
 
-  async #withLivingPage({ browser, context }) {
-    return { browser, context, page: await this.#livingPage(context) };
+  /** A browser that was killed a moment ago still counts as connected; 1 ms tells. */
+  async #answers() {
+    try {
+      await this.#attached.session.send('Browser.getVersion');
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async #withLivingPage({ browser, session, context }) {
+    return { browser, session, context, page: await this.#livingPage(context) };
   }
 
   /** Where Chromium was there before and is being started again, connecting takes a moment. */
@@ -97,7 +107,7 @@ class BrowserLink {
         context.on('dialog', (dialog) => this.#onDialog(dialog));
         const page = await this.#livingPage(context);
         this.#prepare(page);
-        return { browser, context, page };
+        return { browser, session: await browser.newBrowserCDPSession(), context, page };
       } catch (error) {
         if (Date.now() >= end) throw error;
         await new Promise((resolve) => setTimeout(resolve, TRY_EVERY_MS));

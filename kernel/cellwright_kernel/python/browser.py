@@ -16,9 +16,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cellwright_kernel.python.after_import import AfterImport
+from cellwright_kernel.python.origin import current_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from playwright.async_api import Browser, BrowserContext, Dialog, Page, Playwright
 
@@ -115,19 +116,30 @@ class BrowserLink:
     def _on_crash(self, page: Page) -> None:  # Playwright can't take a built-in method such as `set.add`
         self._crashed.add(page)
 
-    async def _on_dialog(self, dialog: Dialog) -> None:
+    def _on_dialog(self, dialog: Dialog) -> Coroutine[Any, Any, None] | None:
+        """Answer a dialog that nobody of this kernel listens for, and only while a cell of it runs.
+
+        The other language's kernel sees the same dialog, and its cell may answer it. The look comes before the first wait:
+        a listener that is called once is gone after it.
+        """
+        page, origin = dialog.page, current_origin()
+        if (page is not None and page._impl_obj.listeners("dialog")) or origin is None or not origin.running:
+            return None
+        return self._dismiss(dialog)
+
+    async def _dismiss(self, dialog: Dialog) -> None:
         """Do what Playwright does with a dialog that nobody listens for, and say it."""
-        page = dialog.page
-        if page is not None and page._impl_obj.listeners("dialog"):
-            return
-        if dialog.type == "beforeunload":
-            await dialog.accept()
+        try:
+            if dialog.type == "beforeunload":
+                await dialog.accept()
+                return
+            await dialog.dismiss()
+        except Exception:  # somebody else has answered it
             return
         self._say(
             f"A {dialog.type}() dialog of the page was dismissed: {dialog.message!r}. "
             "To answer one yourself, register page.on('dialog', handler) before it opens."
         )
-        await dialog.dismiss()
 
     def _keep_driver_apart(self, transport: ModuleType) -> None:
         """Start Playwright's driver in a session of its own, where no interrupt for the cell reaches it."""
