@@ -23,6 +23,8 @@ _OUTPUTS_EVERY_S: Final = 0.25
 _HEARTBEAT_EVERY_S: Final = 1.0
 _LOST_IDLE_S: Final = 1.0
 """Silence after the reply from which it follows that `idle` was lost; it comes within a millisecond."""
+_BATCH_BYTES: Final = 64 * 1024
+"""What is smaller goes out with what follows it; larger things are never held twice."""
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
@@ -111,10 +113,15 @@ class RunningCell:
                 batch.append(HeartbeatEvent())
             if batch:
                 yield batch
+        batch, weight = [], 0
         for event in self.outputs.close():
-            yield [event]
+            batch.append(event)
+            weight += _weight(event)
+            if weight > _BATCH_BYTES:
+                yield batch
+                batch, weight = [], 0
         assert self._closed is not None  # noqa: S101 - for the type checker; it is over
-        yield [self._closed.model_copy(update={"truncated": self.outputs.truncated})]
+        yield [*batch, self._closed.model_copy(update={"truncated": self.outputs.truncated})]
 
     async def _is_over_within(self, seconds: float) -> bool:
         try:
