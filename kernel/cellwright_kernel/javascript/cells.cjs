@@ -28,7 +28,12 @@ class Cells {
     // never from within the inspector's own dispatch, nor from a stream's callback: both must survive a stop
     setImmediate(() => {
       if (this.wasInterrupted(cell)) return this.interrupt(cell);
-      browser.bind(code, this.#parts.evaluator, () => setImmediate(() => this.#begin(running)));
+      let isNow = true;
+      browser.bind(code, this.#parts.evaluator, () => {
+        if (isNow) this.#begin(running);
+        else setImmediate(() => this.#begin(running));
+      });
+      isNow = false;
     });
   }
 

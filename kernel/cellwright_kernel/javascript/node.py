@@ -62,7 +62,7 @@ class Node:
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._lines = bytearray()
-        self._answers: dict[int, asyncio.Future[Message]] = {}
+        self._answers: dict[int, asyncio.Future[Message | None]] = {}
         self._raw: dict[str, _Raw] = {}
         self._last_words = ""
         self._asked = 0
@@ -98,18 +98,13 @@ class Node:
     async def ask(self, request: Message) -> Message | None:
         """Send a request and wait for its answer; None when Node has ended."""
         assert self._pipes is not None  # noqa: S101 - for the type checker; it was started
+        if self.ended.is_set():
+            return None
         self._asked += 1
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         self._answers[self._asked] = answer
         self._pipes.send(request | {"id": self._asked})
-        ended = asyncio.ensure_future(self.ended.wait())
-        either: tuple[asyncio.Future[Any], ...] = (answer, ended)
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended.cancel()
-            self._answers.pop(self._asked, None)
-        return answer.result() if answer.done() else None
+        return await answer
 
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
@@ -130,7 +125,7 @@ class Node:
         data = _read_some(self._pipes.messages[0])
         if data is None:
             return
-        for name in self._raw:
+        for name in tuple(self._raw):
             self._read_raw(name)
         if not data:
             self._at_end()
@@ -148,12 +143,15 @@ class Node:
         if message["type"] != "answer":
             self._publisher.take(message)
             return
-        for name in self._raw:
+        for name in tuple(self._raw):
             self._read_raw(name)
         self._publisher.flush()
-        answer = self._answers.get(message["id"])
+        self._answer(message["id"], message["content"])
+
+    def _answer(self, number: int, content: Message | None) -> None:
+        answer = self._answers.pop(number, None)
         if answer is not None and not answer.done():
-            answer.set_result(message["content"])
+            answer.set_result(content)
 
     def _read_raw(self, name: str) -> None:
         raw = self._raw.get(name)
@@ -187,6 +185,8 @@ class Node:
         self._publisher.flush()
         self._pipes.close()
         self.ended.set()
+        for number in tuple(self._answers):
+            self._answer(number, None)
 
 
 class _Raw:
