@@ -14,6 +14,7 @@ import struct
 import warnings
 from typing import Final
 
+from cellwright_kernel.scaling import fitting, scaled_sentence
 from cellwright_kernel.wire import Image, MediaType
 
 MEDIA_TYPES: Final[tuple[MediaType, ...]] = ("image/png", "image/jpeg", "image/webp")
@@ -51,7 +52,7 @@ def read_image(claimed: str, encoded: object, *, width: int, height: int) -> tup
     if media_type != claimed:
         raise NotAnImage(f"its data is {media_type}")
     if across < 1 or down < 1 or across * down > _PIXELS:
-        raise NotAnImage(f"it is {across} x {down} pixels")
+        raise NotAnImage(f"it is {across} x {down} pixels, and the most is {_PIXELS:,} in all. Scale it down before")
     image = Image(media_type=media_type, width=across, height=down, data=data)
     if across <= width and down <= height:
         return image, None
@@ -101,8 +102,7 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 def _scaled(image: Image, width: int, height: int) -> tuple[Image, str]:
     from PIL import Image as Pillow  # noqa: PLC0415 - 40 ms at start, needed almost never
 
-    factor = min(width / image.width, height / image.height)
-    size = (max(1, int(image.width * factor)), max(1, int(image.height * factor)))
+    size = fitting((image.width, image.height), (width, height))
     out = io.BytesIO()
     try:
         with warnings.catch_warnings():
@@ -111,8 +111,5 @@ def _scaled(image: Image, width: int, height: int) -> tuple[Image, str]:
                 picture.resize(size, Pillow.Resampling.LANCZOS).save(out, "PNG", compress_level=1)
     except Exception as error:
         raise NotAnImage(f"it can't be decoded ({type(error).__name__})") from None
-    sentence = (
-        f"The next image was scaled from {image.width} x {image.height} to {size[0]} x {size[1]} pixels: multiply "
-        f"coordinates seen in it by {1 / factor:.4g}."
-    )
+    sentence = scaled_sentence((image.width, image.height), size, (width, height))
     return Image(media_type="image/png", width=size[0], height=size[1], data=out.getvalue()), sentence

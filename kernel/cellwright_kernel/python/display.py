@@ -73,6 +73,8 @@ class Show:
         self._send("display_data", data, {**metadata, "source": "display"})
 
     def _send(self, msg_type: str, data: dict[str, str], note: dict[str, Any]) -> None:
+        if sentence := note.pop("notice", None):
+            self.notice(sentence)
         content: dict[str, Any] = {"data": data, "metadata": {"cellwright": note}}
         content["execution_count" if msg_type == "execute_result" else "transient"] = (
             getattr(current_origin(), "number", 0) if msg_type == "execute_result" else {}
@@ -162,6 +164,8 @@ class Publisher(DisplayPublisher):  # type: ignore[misc]
         """Send `display_data`, or `update_display_data` for something shown before."""
         known = (metadata or {}).get("width") is not None
         shown, note = (data, dict(metadata or {})) if known else _reduced(data)
+        if (sentence := note.pop("notice", None)) and not update:
+            self.shell.show.notice(sentence)
         content = {
             "data": shown,
             "metadata": {"cellwright": {**note, "source": "display"}},
@@ -202,4 +206,5 @@ def _picture_of(data: object) -> Picture:
 
 def _bundle(picture: Picture) -> tuple[dict[str, str], dict[str, Any]]:
     text = base64.b64encode(picture.data).decode("ascii")
-    return {picture.media_type: text}, {"width": picture.width, "height": picture.height}
+    metadata: dict[str, Any] = {"width": picture.width, "height": picture.height}
+    return {picture.media_type: text}, metadata if picture.notice is None else {**metadata, "notice": picture.notice}

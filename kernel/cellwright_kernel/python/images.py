@@ -1,7 +1,8 @@
 """Whatever can be shown as a picture -> one encoded image.
 
 Flows in: a PIL image, encoded bytes, a path, a base64 string, a figure, an array, or an object with an image repr.
-Flows out: one encoded image that decodes, with its size. Decided here: what counts as a picture, and how it is encoded.
+Flows out: one encoded image that decodes, with its size. Decided here: what counts as a picture, how it is encoded, and that
+one far larger than anybody shows is scaled before that: a picture of 20,000 x 20,000 pixels took 8 s to encode, then 0.5 s.
 Nothing heavy is imported before something needs it: an object can only be an instance of a class whose module is there.
 """
 
@@ -12,15 +13,23 @@ import binascii
 import io
 import re
 import sys
+import warnings
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cellwright_kernel.scaling import fitting, scaled_sentence
+
 _PNG_LEVEL = 1
 _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _DATA_URL = re.compile(r"data:image/[a-z.+-]+;base64,", re.IGNORECASE)
 _MAX_PATH_CHARS = 4096
+_MOST_PIXELS = 16_000_000
+"""A picture with more is scaled here; a desktop of 5120x2880 has fewer."""
+_SHOWN = (2048, 2048)
+_REDUCIBLE = frozenset({"L", "RGB", "CMYK", "YCbCr", "HSV", "LAB", "I", "F"})
+"""Modes that Pillow averages without a copy of the whole."""
 _IMAGE_MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")
 
 
@@ -36,6 +45,8 @@ class Picture:
     width: int
     height: int
     data: bytes
+    notice: str | None = None
+    """What is to be said before it, such as that it was scaled."""
 
 
 def from_object(value: Any) -> Picture | None:
@@ -77,24 +88,34 @@ def from_bytes(data: bytes) -> Picture:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        image = Image.open(io.BytesIO(data))
-        image.load()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(io.BytesIO(data))
+            image.load()
+    except Image.DecompressionBombError:
+        raise ValueError(
+            f"these {len(data)} bytes are an image of too many pixels. Show a part of it, or scale it down."
+        ) from None
     except Exception as error:
         reason = "their format is not known" if isinstance(error, UnidentifiedImageError) else str(error)
         raise ValueError(f"these {len(data)} bytes do not decode as an image: {reason}") from None
     media_type = _MEDIA_TYPES.get(str(image.format))
-    if media_type is None or getattr(image, "is_animated", False):
+    if media_type is None or getattr(image, "is_animated", False) or _is_huge(image.size):
         return encode(image)
     return Picture(media_type, image.width, image.height, data)
 
 
 def encode(image: Any) -> Picture:
     """A PIL image as PNG. Level 1 of zlib: a 1440x900 screen takes 12 ms, at level 6 it takes 18."""
+    notice = None
+    if _is_huge(image.size):
+        size, image = image.size, _scaled(image)
+        notice = scaled_sentence(size, image.size, _SHOWN)
     if image.mode not in {"1", "L", "LA", "P", "RGB", "RGBA", "I;16"}:
         image = image.convert("RGBA" if "A" in image.mode or "a" in image.mode else "RGB")
     file = io.BytesIO()
     image.save(file, format="PNG", compress_level=_PNG_LEVEL)
-    return Picture("image/png", image.width, image.height, file.getvalue())
+    return Picture("image/png", image.width, image.height, file.getvalue(), notice)
 
 
 def from_figure(figure: Any) -> Picture:
@@ -107,11 +128,39 @@ def from_figure(figure: Any) -> Picture:
 
         FigureCanvasAgg(figure)
     options = {"pil_kwargs": {"compress_level": _PNG_LEVEL}, "facecolor": figure.get_facecolor()}
-    figure.canvas.print_figure(file, format="png", bbox_inches="tight", **options)
+    dpi, notice = _dots_per_inch(figure)
+    figure.canvas.print_figure(file, format="png", bbox_inches="tight", dpi=dpi, **options)
     SHOWN_FIGURES.add(figure)
     data = file.getvalue()
     with Image.open(io.BytesIO(data)) as image:
-        return Picture("image/png", image.width, image.height, data)
+        return Picture("image/png", image.width, image.height, data, notice)
+
+
+def _dots_per_inch(figure: Any) -> tuple[float, str | None]:
+    """Its own resolution, or a lower one and a sentence about that."""
+    width, height = (round(inches * figure.dpi) for inches in figure.get_size_inches())
+    if not _is_huge((width, height)):
+        return figure.dpi, None
+    dpi = figure.dpi * min(_SHOWN[0] / width, _SHOWN[1] / height)
+    return dpi, (
+        f"The next figure was drawn at {dpi:.3g} dots per inch instead of {figure.dpi:g}, at which it has {width} x {height} pixels."
+    )
+
+
+def _is_huge(size: tuple[int, int]) -> bool:
+    return size[0] * size[1] > _MOST_PIXELS
+
+
+def _scaled(image: Any) -> Any:
+    """A huge PIL image within `_SHOWN`, at little memory besides its own."""
+    from PIL.Image import Resampling
+
+    width, height = fitting(image.size, _SHOWN)
+    if image.mode in _REDUCIBLE:
+        rough = image.reduce(max(1, min(image.width // width, image.height // height)))
+    else:
+        rough = image.resize((2 * width, 2 * height), Resampling.NEAREST)
+    return rough.resize((width, height), Resampling.LANCZOS)
 
 
 def _from_path(path: Path) -> Picture | None:
