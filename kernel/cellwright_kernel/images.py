@@ -52,7 +52,7 @@ def read_image(claimed: str, encoded: object, *, width: int, height: int) -> tup
     if media_type != claimed:
         raise NotAnImage(f"its data is {media_type}")
     if across < 1 or down < 1 or across * down > _PIXELS:
-        raise NotAnImage(f"it is {across} x {down} pixels, and the most is {_PIXELS:,} in all. Scale it down before")
+        raise NotAnImage(f"it has {across} x {down} pixels, more than the {_PIXELS:,} that can be shown")
     image = Image(media_type=media_type, width=across, height=down, data=data)
     if across <= width and down <= height:
         return image, None
