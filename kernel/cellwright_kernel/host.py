@@ -26,6 +26,7 @@ from cellwright_kernel import processes
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.egress import Forwarder, proxy_environment
 from cellwright_kernel.kernels import Kernels
+from cellwright_kernel.playwright_browsers import playwright_environment
 from cellwright_kernel.server import Server, door, listener
 from cellwright_kernel.wire import HostSettings, Ready
 
@@ -72,6 +73,7 @@ class Host:
     def __init__(self, settings: HostSettings, folder: Path) -> None:
         self._settings = settings
         self._desktop = self._new_desktop(folder / "desktop") if settings.desktop else None
+        self._playwright = playwright_environment(folder / "browsers", settings.chromium) if settings.desktop else {}
         side = settings.image_side
         self.kernels = Kernels(
             settings.home,
@@ -160,6 +162,7 @@ class Host:
             "HOME": self._settings.home,
             "LANG": "C.UTF-8",
             **proxy_environment(self._settings),
+            **self._playwright,
             **(self._desktop.environment() if self._desktop else {}),
             **self._settings.env,
         }
