@@ -37,6 +37,7 @@ from cellwright_kernel.python.iopub import Gate, Iopub
 from cellwright_kernel.python.kernel import CellKernel
 from cellwright_kernel.python.last_words import LastWordsBox
 from cellwright_kernel.python.namespace import Namespace, prepare_pyautogui
+from cellwright_kernel.python.page_pictures import prepare_pictures
 from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.python.text_stream import TextStream
 
@@ -151,6 +152,8 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         after_import.install()
         kernel.figures = Figures(show, after_import)
         browser = BrowserLink(show.notice, after_import, self._real_stderr)
+        kernel.dialogs = browser.dialogs
+        prepare_pictures(show.notice, after_import)
         kernel.namespace = Namespace(kernel.shell, show, browser)
         prepare_pyautogui()
         kernel.background = Background(self.writer)

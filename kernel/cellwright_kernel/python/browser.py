@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cellwright_kernel.python.after_import import AfterImport
+from cellwright_kernel.python.open_dialogs import OpenDialogs
 from cellwright_kernel.python.origin import current_origin
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class BrowserLink:
         self._playwright: Playwright | None = None
         self._attached: Attached | None = None
         self._crashed: set[Page] = set()
+        self.dialogs = OpenDialogs(say)
         self.real_stderr = real_stderr
         after_import.do("playwright._impl.transport", self._keep_driver_apart)
 
@@ -103,6 +105,7 @@ class BrowserLink:
                     raise
                 await asyncio.sleep(_TRY_EVERY_S)
         context = browser.contexts[0]
+        self.dialogs.watch(context)
         context.on("dialog", self._on_dialog)
         self._crashed.clear()
         return Attached(browser, context, await self._living_page(context))

@@ -26,6 +26,7 @@ from cellwright_kernel.python.errors import Failure
 from cellwright_kernel.python.figures import Figures
 from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.namespace import Namespace, release_keys
+from cellwright_kernel.python.open_dialogs import OpenDialogs
 from cellwright_kernel.python.origin import CURRENT, Origin, set_latest
 from cellwright_kernel.python.shell import CellShell
 from cellwright_kernel.python.streams import Writer, clean
@@ -45,6 +46,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
     namespace: Namespace = AnyTrait()
     figures: Figures = AnyTrait()
     background: Background = AnyTrait()
+    dialogs: OpenDialogs = AnyTrait()
 
     def __init__(self, **options: Any) -> None:
         """Make the shell, and leave out what the stock kernel adds: debugger, comms."""
@@ -107,12 +109,13 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         except BaseException as error:  # whatever the model's code raises is an output
             interrupts.open = False
             told = errors.as_interrupt(error) if interrupts.interrupted else error
-            self._end_of_failed(is_interrupted=interrupts.interrupted)
+            await self._end_of_failed(is_interrupted=interrupts.interrupted)
             return errors.describe(told, before=_NOT_SHOWN if self.shell.is_showing else ())
 
-    def _end_of_failed(self, *, is_interrupted: bool) -> None:
+    async def _end_of_failed(self, *, is_interrupted: bool) -> None:
         """What it has drawn is shown with the rest of its output, unless that could take the time it must not have."""
         self.shell.events.trigger("post_execute")
+        await self.dialogs.after_failed_cell(is_interrupted=is_interrupted)
         if is_interrupted:
             self.figures.drop()
             return
