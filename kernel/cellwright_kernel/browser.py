@@ -34,6 +34,7 @@ from PIL import ImageGrab
 
 from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.devtools import Devtools, DevtoolsError
+from cellwright_kernel.downloads import Downloads
 from cellwright_kernel.windows import Metrics, Windows, measure
 from cellwright_kernel.wire import HostSettings
 
@@ -106,6 +107,7 @@ class Browser:
         self._child: Child | None = None
         self._devtools: Devtools | None = None
         self._windows: Windows | None = None
+        self._downloads = Downloads(Path(settings.home))
         self._port = 0
         self._socket_url = ""
         self._stopping = False
@@ -122,6 +124,11 @@ class Browser:
         if not self._port:
             raise NotUp("The browser has no DevTools port yet; it has not been started.")
         return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def playwrights_downloads(self) -> Path:
+        """The folder that Playwright is to put downloads into, in both languages."""
+        return self._downloads.playwrights
 
     @property
     def pid(self) -> int | None:
@@ -160,9 +167,10 @@ class Browser:
         if child is None or windows is None:
             raise NotUp("The browser cannot be watched; it has not been started.")
         async with asyncio.TaskGroup() as group:
-            keeping = group.create_task(windows.keep())
+            keeping = [group.create_task(windows.keep()), group.create_task(self._downloads.keep())]
             how = await child.ended()
-            keeping.cancel()
+            for task in keeping:
+                task.cancel()
         return self.fault or how
 
     async def restart(self) -> None:
@@ -192,6 +200,7 @@ class Browser:
     async def stop(self) -> None:
         """End Chromium and everything it started; safe to call twice."""
         self._stopping = True
+        await self._downloads.stop()
         if self._devtools is not None:
             await self._devtools.close()
             self._devtools = None
@@ -216,6 +225,7 @@ class Browser:
         """Wait for the port, connect, and see the first page through until it is painted."""
         assert self._child is not None  # noqa: S101 - for the type checker; start() has just set it
         self._socket_url = await self._child.wait_for(self._listening, "DevTools port", _PORT_UP_S)
+        await self._downloads.follow(self._socket_url)
         self._devtools = await Devtools.open(self._socket_url)
         self.version = (await self._devtools.call("Browser.getVersion"))["product"]
         self._windows = Windows(self._devtools, self._viewport)
@@ -269,7 +279,7 @@ class Browser:
 
     def _preferences(self) -> dict[str, Any]:
         width, height = self._viewport
-        downloads = str(Path(self._settings.home) / "Downloads")
+        downloads = str(self._downloads.folder)
         return {
             "browser": {
                 "custom_chrome_frame": False,

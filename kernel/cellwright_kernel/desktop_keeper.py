@@ -58,7 +58,11 @@ class DesktopKeeper:
         """Return what programs need to find the desktop and the browser."""
         if self._browser is None:
             return {}
-        return {"DISPLAY": self._desktop.display, "CELLWRIGHT_CDP": self._browser.cdp_url}
+        return {
+            "DISPLAY": self._desktop.display,
+            "CELLWRIGHT_CDP": self._browser.cdp_url,
+            "CELLWRIGHT_DOWNLOADS": str(self._browser.playwrights_downloads),
+        }
 
     async def start(self, port_is_up: asyncio.Event) -> None:
         """Start everything; return once it is usable.

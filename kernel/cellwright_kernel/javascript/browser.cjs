@@ -102,7 +102,8 @@ class BrowserLink {
     const end = Date.now() + (this.#attached ? RESTART_MS : 0);
     for (;;) {
       try {
-        const browser = await chromium.connectOverCDP(process.env.CELLWRIGHT_CDP, { timeout: CONNECT_MS });
+        const artifactsDir = process.env.CELLWRIGHT_DOWNLOADS;
+        const browser = await chromium.connectOverCDP(process.env.CELLWRIGHT_CDP, { timeout: CONNECT_MS, artifactsDir });
         const [context] = browser.contexts();
         context.on('dialog', (dialog) => this.#onDialog(dialog));
         const page = await this.#livingPage(context);

@@ -98,7 +98,9 @@ class BrowserLink:
         end = time.monotonic() + (_RESTART_S if self._attached is not None else 0)
         while True:
             try:
-                browser = await self._playwright.chromium.connect_over_cdp(address, timeout=_CONNECT_MS)
+                browser = await self._playwright.chromium.connect_over_cdp(
+                    address, timeout=_CONNECT_MS, artifacts_dir=os.environ.get("CELLWRIGHT_DOWNLOADS")
+                )
                 break
             except Error:
                 if time.monotonic() >= end:
