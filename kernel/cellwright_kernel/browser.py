@@ -53,6 +53,8 @@ _NOBODY = "http://127.0.0.1:9"
 _LISTENING = re.compile(r"^DevTools listening on (?P<url>ws://127\.0\.0\.1:(?P<port>\d+)/\S+)$", re.MULTILINE)
 
 _FLAGS = (
+    # With its last page Chromium would end, and be back after 1 s; with this, code that closes it can open the next one.
+    "--keep-alive-for-test",
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-background-networking",

@@ -1,8 +1,8 @@
 """The browser's windows: each new one is measured once and gets the size its page ought to have.
 
 Flows in: DevTools events. Flows out: window bounds, so that `innerWidth` x `innerHeight` of a main window is the viewport,
-and of a popup what `window.open` asked for. Decided here: what a window's page ought to measure, and that a window is touched only
-when it is new: a page or a person that resizes it later is not fought.
+and of a popup what `window.open` asked for. Decided here: what a window's page ought to measure; that a window is touched only
+when it is new: a page or a person that resizes it later is not fought; and that there is always a page.
 
 The first guess is right already with the Chromium of Debian 12 and 13 (Preferences hold the bounds), so that main windows
 are usually only measured. Chromium makes popups a pixel or two short where the window manager draws the frame.
@@ -22,6 +22,8 @@ _POPUP_SLACK = 8
 """Pixels. A popup that is further off than this was resized on purpose."""
 
 _ASKED_KEPT = 20
+_EMPTY_S = 0.3
+"""How long there is no page until one is opened; code that closes its last page usually opens the next itself."""
 
 _METRICS = """[innerWidth, innerHeight, outerWidth, outerHeight, screenX, screenY,
     !menubar.visible, document.visibilityState == 'visible']"""
@@ -53,6 +55,7 @@ class Windows:
         self._devtools = devtools
         self._viewport = viewport
         self._seen: set[int] = set()
+        self._open: set[str] = set()
         self._asked: dict[str, list[dict[str, int]]] = {}
         self._page_of: dict[str, str] = {}
 
@@ -69,11 +72,30 @@ class Windows:
         Raises:
             DevtoolsError: the connection is gone.
         """
-        event = await self._devtools.event()
+        return await self._take(await self._devtools.event())
+
+    async def keep(self) -> None:
+        """Take events until the connection is gone; when the last page was closed, open another one."""
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(None if self._open else _EMPTY_S):
+                        event = await self._devtools.event()
+                except TimeoutError:
+                    await self._devtools.call("Target.createTarget", url="about:blank")
+                else:
+                    await self._take(event)
+        except DevtoolsError:
+            return
+
+    async def _take(self, event: dict[str, Any]) -> Metrics | None:
         details = event["params"]
         match event["method"]:
             case "Target.targetCreated":
+                self._open.add(details["targetInfo"]["targetId"])
                 return await self._created(details["targetInfo"])
+            case "Target.targetDestroyed":
+                self._open.discard(details["targetId"])
             case "Target.detachedFromTarget":
                 self._asked.pop(self._page_of.pop(details["sessionId"], ""), None)
             case "Page.windowOpen":
@@ -81,14 +103,6 @@ class Windows:
                 asked.append(_sizes(details["windowFeatures"]))
                 del asked[:-_ASKED_KEPT]  # what a blocked popup asked for is never collected
         return None
-
-    async def keep(self) -> None:
-        """Take events until the connection is gone."""
-        try:
-            while True:
-                await self.next()
-        except DevtoolsError:
-            return
 
     async def _created(self, target: dict[str, Any]) -> Metrics | None:
         try:

@@ -313,6 +313,19 @@ async def test_a_browser_that_ended_is_told_of_and_there_again(whole_host, tmp_p
 
 
 @pytest.mark.sandbox
+async def test_code_that_closes_the_last_page_can_open_the_next(whole_host, tmp_path):
+    pid = min(named(tmp_path / "home", "chromium"))
+    await whole_host.execute("await page.goto('data:text/html,<title>one</title>')")
+    assert await whole_host.texts("await page.close(); other = await context.new_page(); len(context.pages)") == ["1"]
+    await whole_host.execute("await other.close()")
+    assert await whole_host.texts("await page.title()") == [
+        "The page was closed or has crashed: `page` is now another page of the same browser.",
+        "''",
+    ]
+    assert min(named(tmp_path / "home", "chromium")) == pid
+
+
+@pytest.mark.sandbox
 async def test_a_display_that_ended_is_told_of_and_there_again(whole_host, tmp_path):
     assert (await whole_host.client.get("/screen.png")).status_code == 200
     await whole_host.execute("x = 5; pyautogui.position()")

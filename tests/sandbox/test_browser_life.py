@@ -91,6 +91,26 @@ async def test_a_killed_chromium_is_noticed_and_comes_back_on_the_same_port(brow
     assert await browser.viewport_origin() == (0, 87)
 
 
+async def test_after_the_last_page_was_closed_the_same_browser_has_a_new_one(browser: Browser) -> None:
+    pid = browser.pid
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(browser.watch())
+        async with Devtools.opened(browser._socket_url) as devtools:
+            await devtools.call("Target.setDiscoverTargets", discover=True, filter=[{"type": "page"}])
+            first = (await devtools.event())["params"]["targetInfo"]["targetId"]
+            await devtools.call("Target.closeTarget", targetId=first)
+            second = ""
+            async with asyncio.timeout(5):
+                while second in {"", first}:
+                    second = (await devtools.event())["params"].get("targetInfo", {}).get("targetId", "")
+            attached = await devtools.call("Target.attachToTarget", targetId=second, flatten=True)
+            async with asyncio.timeout(5):
+                while await devtools.evaluate(attached["sessionId"], "[innerWidth, innerHeight]") != [1440, 900]:
+                    pass
+        watching.cancel()
+    assert (browser.running, browser.pid) == (True, pid)
+
+
 async def test_a_profile_in_use_is_refused(browser: Browser, desktop: Desktop, tmp_path: Path) -> None:
     second = Browser(HostSettings(door="fd:3", home=str(tmp_path)), desktop.display, tmp_path)
     with pytest.raises(NotUp, match=r"Another Chromium .* uses this profile"):
