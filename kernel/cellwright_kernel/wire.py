@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer
 
 Language = Literal["python", "javascript"]
 
@@ -90,6 +90,11 @@ class Cell(Value):
     """SHA-256 of the last screenshot taken before it; absent when none was taken."""
     screen_after: str | None = None
     """SHA-256 of the screenshot taken after it; absent when none was taken."""
+
+    @field_serializer("code", when_used="json")
+    def _as_text(self, code: str) -> str:
+        """Code that was refused for its lone surrogates can be shown all the same; the journal keeps it as it was."""
+        return code.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     @property
     def text(self) -> str:

@@ -84,6 +84,11 @@ class RunningCell:
         if self._on_event is not None:
             self._on_event(event)
 
+    def refused(self, sentence: str) -> None:
+        """Close it as an error of its code, which was not posted."""
+        self._add(Text(text=sentence, source="error"))
+        self._status = "error"
+
     def lost(self, sentence: str) -> None:
         """Keep the pieces of outputs that never became whole; partial output survives every rung."""
         for source in dict.fromkeys(piece.source for piece in self._pieces):
@@ -105,7 +110,8 @@ class RunningCell:
 
     def record(self, cell: Cell, journal: Journal) -> None:
         """Write the closed cell into the journal; pictures and long texts become blobs."""
-        observed = ("status", "rung", "kernel_generation") if cell.status == "sandbox_lost" else ()
+        is_ours = cell.status == "sandbox_lost" or self._kernel_generation is None
+        observed = ("status", "rung", "kernel_generation") if is_ours else ()
         places = enumerate(sorted(self._outputs), start=len(self._notices))
         wholes = {place: "".join(self._wholes[number]) for place, number in places if number in self._wholes}
         journal.cell_closed(cell, kernel_generation=self._kernel_generation, observed=observed, wholes=wholes)
@@ -115,3 +121,17 @@ class RunningCell:
 
     def _joined(self, source: Source) -> str:
         return "".join(piece.text for piece in self._pieces if piece.source == source)
+
+
+def not_executable(code: str) -> str | None:
+    """Return what is to be said of code that is no text, or None. No kernel's compiler, and no JSON, takes such code."""
+    try:
+        code.encode()
+    except UnicodeEncodeError as error:
+        lines = code[: error.start + 1].split("\n")
+        return (
+            f"The code was not executed: character {len(lines[-1])} of line {len(lines)} is a lone surrogate "
+            f"(U+{ord(code[error.start]):04X}), half of a character. Usually an escape was decoded once too often. "
+            f"Write it as the escape \\u{ord(code[error.start]):04x} in a string, or leave it out."
+        )
+    return None

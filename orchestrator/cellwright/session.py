@@ -26,7 +26,7 @@ from cellwright.files import copy_out
 from cellwright.lease import Lease, lease
 from cellwright.record import records
 from cellwright.record.journal import Journal, open_run
-from cellwright.running import OnEvent, RunningCell
+from cellwright.running import OnEvent, RunningCell, not_executable
 from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
@@ -260,16 +260,13 @@ class Session:
                     call_id=call.call_id if call else None,
                 )
             )
-            sandbox = await self._lease.living()
+            await self._lease.living()
             started = time.monotonic()
             running = RunningCell(self._lease.take_notices(), on_event)
-            request = Execute(number=number, language=language, code=code, deadline_s=deadline_s)
-            try:
-                async with asyncio.timeout(deadline_s + LADDER_S + GRACE_S):
-                    async for event in sandbox.door.execute(request):
-                        running.take(event)
-            except (SandboxLost, TimeoutError) as error:
-                await self._lose(running, error)
+            if (fault := not_executable(code)) is not None:
+                running.refused(fault)
+            else:
+                await self._post(Execute(number=number, language=language, code=code, deadline_s=deadline_s), running)
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
             running.record(cell, self.journal)
             self._screen.take(after_cell=number, changed=running.screen_changed)
@@ -277,6 +274,14 @@ class Session:
         finally:
             self._executing = None
             self._touch()
+
+    async def _post(self, request: Execute, running: RunningCell) -> None:
+        try:
+            async with asyncio.timeout(request.deadline_s + LADDER_S + GRACE_S):
+                async for event in self._lease.sandbox.door.execute(request):
+                    running.take(event)
+        except (SandboxLost, TimeoutError) as error:
+            await self._lose(running, error)
 
     async def _lose(self, running: RunningCell, error: Exception) -> None:
         """The sandbox is of no use any more: end it, and say what that means."""

@@ -179,6 +179,14 @@ async def read_one_line(app: FastAPI, path: str, content: bytes) -> None:
     await app(scope, receive, send)
 
 
+async def test_code_with_half_a_character_is_answered_and_can_be_shown(client: httpx2.AsyncClient) -> None:
+    response = await client.post("/execute", content=b'{"session_id":"a","language":"python","code":"\\udc00"}')
+    (output,) = response.json()["output"]
+    assert output["text"].startswith("The code was not executed: character 1 of line 1 is a lone surrogate (U+DC00)")
+    shown = (await client.get("/v1/sessions/a/cells/1")).json()
+    assert (shown["status"], shown["code"]) == ("error", "\ufffd")
+
+
 async def test_files_go_in_and_out_by_http(client: httpx2.AsyncClient) -> None:
     await client.post("/v1/sessions", json={"session_id": "mine"})
     assert (await client.put("/v1/sessions/mine/files/a/b.txt", content=b"data")).status_code == 204

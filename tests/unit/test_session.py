@@ -36,6 +36,17 @@ async def test_the_run_on_disk_has_every_cell() -> None:
     assert run.info.driver == "cli"
 
 
+async def test_code_with_half_a_character_is_an_error_of_its_cell_and_kept_as_it_was() -> None:
+    code = "x = 1\ns = '\udc00'; s"
+    async with Session.open(backend=FakeBackend()) as session:
+        cell = await session.execute(code)
+        after = await session.execute("log('x' in globals())")
+    assert (cell.status, after.text) == ("error", "False")
+    assert cell.text.startswith("The code was not executed: character 6 of line 2 is a lone surrogate (U+DC00)")
+    assert "\ufffd" in cell.model_dump_json()
+    assert [cell.code for cell in read_run(session.run_dir).cells] == [code, "log('x' in globals())"]
+
+
 async def test_an_unchanged_screen_is_kept_once() -> None:
     async with Session.open(backend=FakeBackend()) as session:
         await session.execute("1")
