@@ -9,6 +9,8 @@
 const path = require('node:path');
 const { inspect } = require('node:util');
 const acorn = require('internal/deps/acorn/acorn/dist/acorn');
+const { OpenDialogs } = require('./dialogs.cjs');
+const { preparePictures } = require('./pictures.cjs');
 
 const NAMES = ['browser', 'context', 'page'];
 const WORDS = /\b(browser|context|page)\b/;
@@ -26,6 +28,7 @@ class BrowserLink {
   #attached = null;
   #crashed = new WeakSet();
   #bound = {};
+  dialogs = new OpenDialogs();
 
   constructor(outputs, origins) {
     this.#outputs = outputs;
@@ -105,9 +108,11 @@ class BrowserLink {
         const artifactsDir = process.env.CELLWRIGHT_DOWNLOADS;
         const browser = await chromium.connectOverCDP(process.env.CELLWRIGHT_CDP, { timeout: CONNECT_MS, artifactsDir });
         const [context] = browser.contexts();
+        this.dialogs.watch(context);
         context.on('dialog', (dialog) => this.#onDialog(dialog));
         const page = await this.#livingPage(context);
         this.#prepare(page);
+        preparePictures(page, (sentence) => this.#outputs.notice(sentence));
         return { browser, session: await browser.newBrowserCDPSession(), context, page };
       } catch (error) {
         if (Date.now() >= end) throw error;

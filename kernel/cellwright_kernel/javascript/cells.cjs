@@ -42,7 +42,9 @@ class Cells {
     if (!running || running.origin.serial !== serial) return;
     running.origin.interrupted = true;
     running.outcome = { failure: interrupted() };
-    setImmediate(() => this.#answer(running));
+    const { origins, browser, outputs } = this.#parts;
+    const say = (sentence) => origins.run(running.origin, () => outputs.notice(sentence));
+    origins.apart(() => browser.dialogs.dismiss(say, () => setImmediate(() => this.#answer(running))));
   }
 
   #begin(running) {
@@ -104,7 +106,10 @@ class Cells {
         failure = describe(error, ['The value of the last expression could not be shown; what the cell did is kept.']);
       }
     }
-    if (failure) outputs.error(failure);
+    if (failure) {
+      this.#parts.browser.dialogs.name((sentence) => outputs.notice(sentence));
+      outputs.error(failure);
+    }
     return failure;
   }
 }

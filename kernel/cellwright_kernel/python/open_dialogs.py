@@ -39,7 +39,7 @@ class OpenDialogs:
     async def after_failed_cell(self, *, is_interrupted: bool) -> None:
         """Say which dialogs are open; dismiss them if the cell was interrupted."""
         for dialog in list(self._open.values()):
-            named = f"A {dialog.type}() dialog of the page is open: {dialog.message!r}. "
+            named = f"A dialog of the page is open: {dialog.type}({dialog.message!r}). "
             if not is_interrupted:
                 self._say(
                     f"{named}Until it is answered, the page answers nothing; a listener for it has to accept or dismiss it."
