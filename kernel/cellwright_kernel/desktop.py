@@ -52,7 +52,7 @@ _CAUSE_S = 0.2
 
 _LEFT = {
     "Xvnc": "Every window that was open is gone.",
-    "openbox": "The windows are still there, but without frames, and new ones may not get the keyboard.",
+    "openbox": "The windows are still there, but until it runs again without frames, and new ones may not get the keyboard.",
 }
 """The parts, the cause of the other's end first, and what their end leaves."""
 
@@ -75,16 +75,25 @@ class Screenshot:
 class Desktop:
     """X display and window manager, as one thing."""
 
-    def __init__(self, settings: HostSettings, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: HostSettings,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        display: str | None = None,
+    ) -> None:
         """Name what to start; nothing runs yet.
 
         Args:
             settings: Its `width`, `height` and `home` are used.
             folder: A private folder for logs and the VNC socket.
             environment: What the processes get besides PATH, HOME, LANG and DISPLAY.
+            display: Name that it must have, such as `:7`; absent: a free one.
         """
         self._settings = settings
         self._folder = folder
+        self._wanted = [display] if display is not None else []
         self._environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": settings.home,
@@ -129,6 +138,11 @@ class Desktop:
         return len(self._children) == len(_LEFT) and all(child.running for child in self._children.values())
 
     @property
+    def has_display(self) -> bool:
+        """True while the display runs, with or without a window manager."""
+        return "Xvnc" in self._children and self._children["Xvnc"].running
+
+    @property
     def changed(self) -> bool:
         """False only when nothing was drawn since the last screenshot."""
         return self._last is None or self._watch is None or self._watch.changed
@@ -157,7 +171,7 @@ class Desktop:
         os.set_blocking(reader, False)
         try:
             # -displayfd: the server itself picks a free number, so that stale locks and other servers don't matter.
-            command = ["Xvnc", "-displayfd", str(writer), "-geometry", size, "-depth", "24"]
+            command = ["Xvnc", *self._wanted, "-displayfd", str(writer), "-geometry", size, "-depth", "24"]
             command += ["-SecurityTypes", "None", "-rfbunixpath", str(self.vnc_socket), "-rfbport", "-1"]
             command += ["-nolisten", "tcp", "-noreset", "-desktop", "cellwright"]
             try:
@@ -240,7 +254,7 @@ class Desktop:
 
     def _require_display(self) -> None:
         """Ask before connecting: a refused connection makes python-xlib try TCP and leave both sockets open."""
-        if "Xvnc" not in self._children or not self._children["Xvnc"].running:
+        if not self.has_display:
             raise NotUp(self.fault or "The desktop is not running; it was stopped, or has not been started.")
 
     async def _grab(self, watch: ScreenWatch, known: Screenshot | None) -> Screenshot:

@@ -133,46 +133,49 @@ class DesktopKeeper:
         await self._desktop.stop()
 
     async def _start_again(self) -> bool:
-        assert self._browser is not None  # noqa: S101 - for the type checker; the caller has looked
         # with the display its clients end too, the browser a moment before or after it
-        what = await self._what_ended()
+        what = self._what_ended()
         now = asyncio.get_running_loop().time()
         if len(self._restarted_at) == _RESTARTS and now - self._restarted_at[0] < _RESTARTS_WITHIN_S:
             self._note(f"{what} It ended {_RESTARTS} times within a minute and is not started again.")
             return False
         self._restarted_at.append(now)
         try:
-            if self._desktop.running:
-                await self._browser.restart()
-                self._note(f"{what} A new browser was started on the same profile; pages that were open are closed.")
-            else:
-                await self._restart_desktop()
-                self._note(f"{what} Display and browser were started again; windows and pages are closed.")
+            self._note(f"{what} {await self._restart_what_ended()}")
         except NotUp as error:
             self._note(f"{what} It could not be started again: {error}")
             return False
         return True
 
-    async def _what_ended(self) -> str:
-        assert self._browser is not None  # noqa: S101 - as above
+    def _what_ended(self) -> str:
+        assert self._browser is not None  # noqa: S101 - for the type checker; who calls has looked
         fault = self._desktop.fault or self._browser.fault or "The desktop ended."
         return fault.partition(" Its log:")[0]
+
+    async def _restart_what_ended(self) -> str:
+        """Start again what does not run, and no more than that; return what it means, as a sentence."""
+        assert self._browser is not None  # noqa: S101 - as above
+        if not self._desktop.has_display:
+            await self._restart_desktop()
+            return "Display and browser were started again; windows and pages are closed."
+        if not self._desktop.running:
+            await self._desktop.start_window_manager()
+            return "It was started again; windows and pages are as they were."
+        await self._browser.restart()
+        return "A new browser was started on the same profile; pages that were open are closed."
 
     async def _restart_desktop(self) -> None:
         """Start display and browser again; the display's number must stay, since the kernels know it."""
         assert self._browser is not None  # noqa: S101 - as above
         display = self._desktop.display
         await self.stop()
-        self._desktop = self._new_desktop()
+        self._desktop = self._new_desktop(display)
         self._last = None
         await self._desktop.start()
-        if self._desktop.display != display:
-            await self._desktop.stop()
-            raise NotUp(f"The display {display} is taken; the new one would be {self._desktop.display}.")
         await self._browser.start()
 
-    def _new_desktop(self) -> Desktop:
-        return Desktop(self._settings, self._folder, self._environment)
+    def _new_desktop(self, display: str | None = None) -> Desktop:
+        return Desktop(self._settings, self._folder, self._environment, display=display)
 
 
 async def _port_of(browser: Browser) -> None:

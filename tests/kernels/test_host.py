@@ -339,6 +339,18 @@ async def test_a_display_that_ended_is_told_of_and_there_again(whole_host, tmp_p
 
 
 @pytest.mark.sandbox
+async def test_a_window_manager_that_ended_is_there_again_and_windows_stay(whole_host, tmp_path):
+    await whole_host.execute("await page.goto('data:text/html,<title>kept</title>')")
+    before = min(named(tmp_path / "home", "Xvnc"))
+    await whole_host.execute("import subprocess; terminal = subprocess.Popen(['xterm'])")
+    os.kill(min(named(tmp_path / "home", "openbox")), signal.SIGKILL)
+    texts = await texts_once_noticed(whole_host, "openbox")
+    assert texts[0].endswith("It was started again; windows and pages are as they were.")
+    assert await whole_host.texts("terminal.poll(), await page.title()") == ["(None, 'kept')"]
+    assert min(named(tmp_path / "home", "Xvnc")) == before
+
+
+@pytest.mark.sandbox
 async def test_keys_held_by_a_kernel_that_was_killed_are_let_go(whole_host):
     _, outputs = await whole_host.execute("pyautogui.keyDown('shift'); sum(range(10**11))", 1)
     assert "Held keys and buttons were let go (1)." in outputs[-1].text
