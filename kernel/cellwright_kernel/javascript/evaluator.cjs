@@ -48,7 +48,7 @@ class Evaluator {
   /** The value of a name or a path of properties, evaluated only if that has no side effect. */
   peek(expression) {
     let value;
-    const options = { expression, replMode: true, throwOnSideEffect: true, silent: true };
+    const options = { expression, throwOnSideEffect: true, silent: true };
     this.#post('Runtime.evaluate', options, (_, answer) => {
       if (answer && !answer.exceptionDetails) value = this.#actual(answer.result);
     });

@@ -22,6 +22,7 @@ from traitlets import Any as AnyTrait
 from cellwright_kernel.python import errors
 from cellwright_kernel.python.asyncio_run import allow_asyncio_run
 from cellwright_kernel.python.background import Background
+from cellwright_kernel.python.completion import complete
 from cellwright_kernel.python.errors import Failure
 from cellwright_kernel.python.figures import Figures
 from cellwright_kernel.python.interrupts import Interrupts
@@ -161,9 +162,10 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
     def _publish_execute_input(self, code: str, parent: Any, execution_count: int) -> None:
         """Whoever sent the cell knows its code."""
 
-    async def complete_request(self, stream: Any, ident: Any, parent: Any) -> None:
-        """There is no completer."""
-        self.session.send(stream, "complete_reply", {"status": "error", "matches": []}, parent, ident)
+    async def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
+        """What may stand at the cursor."""
+        matches, start = complete(code[:cursor_pos], self.shell.user_ns)
+        return {"status": "ok", "matches": matches, "cursor_start": start, "cursor_end": cursor_pos, "metadata": {}}
 
 
 def _content(failure: Failure) -> dict[str, Any]:
