@@ -161,6 +161,8 @@ class Host:
             "PATH": f"{runtime}:{os.environ.get('PATH', '/usr/bin:/bin')}",
             "HOME": self._settings.home,
             "LANG": "C.UTF-8",
+            # only without a sandbox: inside one the runtime itself knows where our package is
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
             **proxy_environment(self._settings),
             **self._playwright,
             **(self._desktop.environment() if self._desktop else {}),
