@@ -2,13 +2,16 @@
 
 Flows in: requests of the session. Flows out: events and answers of the kernel host, each checked against the wire
 types before anyone sees it. Decided here: how large a line, a screenshot and a file from inside may be, how long its
-silence is believed, and that anything else than a well-formed answer means the sandbox is lost.
+silence is believed and how long an answer may take in all, however it drips, and that anything else than a well-formed
+answer means the sandbox is lost.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -21,6 +24,11 @@ from cellwright_kernel.wire import EVENT, ClosedEvent, Event, Execute, FileInfo,
 
 SILENCE_S: Final = 5.0
 """Seconds without any event, heartbeats included, after which the kernel host counts as gone."""
+ANSWER_S: Final = 10.0
+"""Seconds that an ordinary answer may take from first to last; a cell has its own end, and the session sees to it."""
+RESTART_S: Final = 25.0
+FILE_S: Final = 60.0
+"""Seconds that a file or a listing may take; 512 MiB need three."""
 LINE_BYTES: Final = 96 * 1024**2
 """Largest event: 64 MiB of kept text as base64, and room around it."""
 CELL_BYTES: Final = 256 * 1024**2
@@ -28,6 +36,7 @@ CELL_BYTES: Final = 256 * 1024**2
 FILE_BYTES: Final = 512 * 1024**2
 SCREEN_BYTES: Final = 64 * 1024**2
 
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
 _FILES: Final = TypeAdapter(list[FileInfo])
 
 
@@ -44,6 +53,7 @@ class Door:
             base_url="http://sandbox",
             timeout=httpx2.Timeout(SILENCE_S),
             trust_env=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # what the inside sets is not kept
         )
 
     @classmethod
@@ -62,7 +72,8 @@ class Door:
             SandboxLost: The kernel host gave no answer in time.
         """
         params = {"timeout_s": str(timeout_s)}
-        async with self._request("GET", "/ready", params=params, timeout=timeout_s + SILENCE_S) as response:
+        silence_s = timeout_s + SILENCE_S
+        async with self._request("GET", "/ready", params=params, silence_s=silence_s, whole_s=silence_s) as response:
             return _checked(Ready, await _bounded(response, 1024**2))
 
     async def execute(self, request: Execute) -> AsyncIterator[Event]:
@@ -73,7 +84,7 @@ class Door:
         """
         body = request.model_dump_json().encode()
         closed: ClosedEvent | None = None
-        async with self._request("POST", "/cells", content=body) as response:
+        async with self._request("POST", "/cells", content=body, whole_s=None) as response:
             # Read to its end, which comes with the last event: a stream that is left costs the connection, 0.7 ms a cell.
             async for line in _lines(response):
                 if closed is not None:
@@ -89,12 +100,13 @@ class Door:
 
     async def interrupt(self, language: Language) -> None:
         """Ask the kernel to stop its cell and keep its variables."""
-        async with self._request("POST", f"/kernels/{language}/interrupt") as response:
+        async with self._request("POST", f"/kernels/{language}/interrupt", whole_s=ANSWER_S) as response:
             await _bounded(response, 4096)
 
-    async def restart(self, language: Language, *, timeout_s: float = 20.0) -> None:
+    async def restart(self, language: Language) -> None:
         """Replace the kernel; its variables are gone, files and desktop stay."""
-        async with self._request("POST", f"/kernels/{language}/restart", timeout=timeout_s) as response:
+        path = f"/kernels/{language}/restart"
+        async with self._request("POST", path, silence_s=RESTART_S, whole_s=RESTART_S) as response:
             await _bounded(response, 4096)
 
     async def screenshot(self, known: str | None = None) -> tuple[bytes, str] | None:
@@ -107,14 +119,17 @@ class Door:
             PNG bytes and the tag of these pixels; None when they are still those of `known`.
         """
         headers = {"If-None-Match": known} if known else {}
-        async with self._request("GET", "/screen.png", headers=headers) as response:
-            if response.status_code == httpx2.codes.NOT_MODIFIED:
+        async with self._request("GET", "/screen.png", headers=headers, whole_s=ANSWER_S) as response:
+            if known and response.status_code == httpx2.codes.NOT_MODIFIED:
                 return None
-            return await _bounded(response, SCREEN_BYTES), response.headers.get("ETag", "")[:200]
+            png, tag = await _bounded(response, SCREEN_BYTES), response.headers.get("ETag", "")[:200]
+        if not png.startswith(_PNG):
+            raise SandboxLost("The kernel host sent a screenshot that is no PNG.")
+        return png, tag if tag.isascii() and tag.isprintable() else ""
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""
-        async with self._request("GET", "/files", params={"path": path}) as response:
+        async with self._request("GET", "/files", params={"path": path}, whole_s=FILE_S) as response:
             return _checked_list(await _bounded(response, 16 * 1024**2))
 
     async def read_file(self, path: str) -> AsyncIterator[bytes]:
@@ -124,18 +139,20 @@ class Door:
             FileMissing: There is no regular file at this path.
             BadPath: The path leaves the sandbox's home, or passes through a link.
         """
-        async with self._request("GET", f"/files/{quote(path)}", timeout=30.0) as response:
+        async with self._request("GET", f"/files/{quote(path)}", silence_s=30.0, whole_s=FILE_S) as response:
             async for chunk in _limited(response, FILE_BYTES):
                 yield chunk
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Write a file below the sandbox's home, folders included."""
-        async with self._request("PUT", f"/files/{quote(path)}", content=data, timeout=30.0) as response:
+        async with self._request(
+            "PUT", f"/files/{quote(path)}", content=data, silence_s=30.0, whole_s=FILE_S
+        ) as response:
             await _bounded(response, 4096)
 
     async def delete_file(self, path: str) -> None:
         """Remove a file below the sandbox's home."""
-        async with self._request("DELETE", f"/files/{quote(path)}") as response:
+        async with self._request("DELETE", f"/files/{quote(path)}", whole_s=ANSWER_S) as response:
             await _bounded(response, 4096)
 
     @asynccontextmanager
@@ -147,15 +164,25 @@ class Door:
         content: bytes | None = None,
         params: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
-        timeout: float = SILENCE_S,  # noqa: ASYNC109 - httpx2's own limit between two reads, not one for the whole
+        silence_s: float = SILENCE_S,
+        whole_s: float | None,
     ) -> AsyncIterator[httpx2.Response]:
+        # httpx2's own limit is one between two reads: whoever sends a byte now and then is never silent
+        whole = asyncio.timeout(whole_s)
         try:
-            async with self._client.stream(
-                method, path, content=content, params=params, headers=headers, timeout=timeout
-            ) as response:
+            async with (
+                whole,
+                self._client.stream(
+                    method, path, content=content, params=params, headers=headers, timeout=silence_s
+                ) as response,
+            ):
                 if response.is_error:
                     _raise_for(response.status_code, await _bounded(response, 64 * 1024))
                 yield response
+        except TimeoutError as error:
+            if not whole.expired():
+                raise
+            raise SandboxLost(f"The kernel host had not answered in full after {whole_s:g} s.") from error
         except httpx2.TimeoutException as error:
             raise SandboxLost("The kernel host fell silent.") from error
         except httpx2.HTTPError as error:
