@@ -261,7 +261,8 @@ class Kernels:
             cell.outputs.note(sentences.restarted(left))
         else:
             deadline_s = None if ladder.asked else ladder.deadline_s
-            cell.outputs.note(sentences.interrupted(left, deadline_s=deadline_s))
+            was_killed = ladder.rung == "kill_kernel"
+            cell.outputs.note(sentences.interrupted(left, deadline_s=deadline_s, was_killed=was_killed))
         return ("interrupted" if ladder.asked else "timeout"), False
 
     async def _left(self, lane: Lane, kernel: KernelProcess, *, kept: bool) -> Left:

@@ -30,21 +30,26 @@ class Left:
     """Held keys and buttons that were let go."""
 
 
-def interrupted(left: Left, *, deadline_s: float | None) -> str:
+def interrupted(left: Left, *, deadline_s: float | None, was_killed: bool = True) -> str:
     """Return what to say of a cell that was ended.
 
     Args:
         left: What was found.
         deadline_s: The deadline that ended it; None when somebody asked.
+        was_killed: False when a kernel that is gone went by itself, at the interrupt.
     """
     why = "on request" if deadline_s is None else f"at its deadline of {deadline_s:g} s"
     name = _NAMES[left.language]
     if left.kernel_kept:
         first = f"The cell was interrupted {why}. The {name} kernel goes on: variables set so far are kept. "
-        first += "Files, browser pages and windows are as the code left them. "
+        windows = "windows of what still runs" if left.ended else "windows"
+        first += f"Files, browser pages and {windows} are as the code left them. "
         first += "Background tasks and threads that the code had started may still be running."
     else:
-        first = f"The cell was ended {why}; since the {name} kernel did not stop, it was killed. {_lost(name)}"
+        how = (
+            f"since the {name} kernel did not stop, it was killed" if was_killed else f"the {name} kernel ended with it"
+        )
+        first = f"The cell was ended {why}; {how}. {_lost(name)}"
     return " ".join([first, *_others(left)])
 
 
@@ -62,16 +67,14 @@ def died(left: Left, how: str) -> str:
         how: How the process ended, as a sentence.
     """
     name = _NAMES[left.language]
-    first = f"The {name} kernel died while it executed this cell. {how}"
-    if "SIGKILL" in how:
-        first += " Usually the sandbox's memory limit was reached."
+    first = f"The {name} kernel died while it executed this cell. {how}{_usually(how)}"
     return " ".join([first, f"Output up to then is kept. {_lost(name)}", *_others(left)])
 
 
 def died_between(language: Language, how: str) -> str:
     """Return what to say before the cell that finds its kernel gone."""
     name = _NAMES[language]
-    return f"Since the last cell the {name} kernel has ended. {how} A new one was started. {_gone(name)}"
+    return f"Since the last cell the {name} kernel has ended. {how}{_usually(how)} A new one was started. {_gone(name)}"
 
 
 def did_not_answer(language: Language) -> str:
@@ -104,6 +107,20 @@ def host_fault(error: BaseException) -> str:
     return f"The kernel host failed at this cell ({type(error).__name__}: {error}). A new kernel is started."
 
 
+def _usually(how: str) -> str:
+    """Return what such an end usually means, with a space before it; empty where nothing is usual."""
+    if "exited with status" in how:
+        return " Usually the code, or a library, ended the process itself."
+    meaning = next((meaning for names, meaning in _MEANINGS if any(name in how for name in names)), None)
+    return f" Usually {meaning}." if meaning else ""
+
+
+_MEANINGS: Final = (
+    (("SIGKILL",), "memory ran out, or the code killed it"),
+    (("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"), "a compiled library failed"),
+)
+
+
 def _lost(name: str) -> str:
     return f"All {name} variables are gone; a new kernel starts before the next cell. {_KEPT}"
 
@@ -112,7 +129,10 @@ def _gone(name: str) -> str:
     return f"All {name} variables are gone. {_KEPT}"
 
 
-_KEPT: Final = "Files and the browser with its pages are kept; windows of programs that cells had started are closed."
+_KEPT: Final = (
+    "Files and the browser with its pages are kept; pages in contexts that the code had made, and windows of programs "
+    "that cells had started, are closed."
+)
 
 
 def _others(left: Left) -> list[str]:

@@ -150,7 +150,7 @@ async def test_a_kernel_that_dies_is_noticed_at_once_with_its_output_kept(sessio
     found = await session.execute(f"die {how}")
     assert (found.closed.status, found.closed.rung, found.texts) == ("kernel_died", None, ["before"])
     assert said in found.notices[0]
-    assert ("memory limit" in found.notices[0]) == (how == "SIGKILL")
+    assert ("memory ran out" in found.notices[0]) == (how == "SIGKILL")
     assert found.took_s < 0.05 + 0.5
     after = await session.execute("behave")
     assert (after.closed.status, after.closed.kernel_generation, after.notices) == ("ok", 2, [])

@@ -114,6 +114,11 @@ async def test_another_page_takes_the_place_of_one_that_was_closed_or_crashed(ce
     assert [kind for kind, _ in told.outputs] == ["notice", "result"]
 
 
+async def test_a_page_of_the_models_own_is_left_alone_and_not_told_of(cells):
+    await cells.run("old = page; page = await context.new_page(); await old.close()")
+    assert (await cells.run("len(context.pages), page.is_closed()")).outputs == [("result", "(1, False)")]
+
+
 async def test_objects_are_new_after_chromium_was_started_again(cells, browser):
     await cells.run("old = page; await page.title();")
     assert browser.pid is not None
@@ -123,7 +128,7 @@ async def test_objects_are_new_after_chromium_was_started_again(cells, browser):
     told = await cells.run("await page.title(), page is old")
     assert told.outputs[0] == (
         "notice",
-        "The browser was restarted: `browser`, `context` and `page` are new objects, and earlier pages are gone.",
+        "The browser was closed or restarted: `browser`, `context` and `page` are new objects.",
     )
     assert told.outputs[1] == ("result", "('', False)")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CONNECT_MS = 10_000
 _RESTART_S = 5.0
 _TRY_EVERY_S = 0.1
-_NEW_BROWSER = "The browser was restarted: `browser`, `context` and `page` are new objects, and earlier pages are gone."
+_NEW_BROWSER = "The browser was closed or restarted: `browser`, `context` and `page` are new objects."
 _NEW_PAGE = "The page was closed or has crashed: `page` is now another page of the same browser."
 
 
@@ -61,8 +61,11 @@ class BrowserLink:
         """Whether there is a connection, so that another page costs little to find."""
         return self._attached is not None and self._attached.browser.is_connected()
 
-    async def objects(self) -> Attached:
+    async def objects(self, *, page_is_ours: bool = True) -> Attached:
         """The three objects, alive.
+
+        Args:
+            page_is_ours: False when the model has put something of its own in `page`: then no other page is told of.
 
         Raises:
             playwright.async_api.Error: Chromium does not answer.
@@ -73,7 +76,8 @@ class BrowserLink:
             return had
         attached = await self._with_living_page(had) if had is not None and had.browser.is_connected() else None
         if attached is not None:
-            self._say(_NEW_PAGE)
+            if page_is_ours:
+                self._say(_NEW_PAGE)
         else:
             attached = await self._connect()
             if had is not None:

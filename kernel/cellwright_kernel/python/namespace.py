@@ -61,7 +61,8 @@ class Namespace:
         try:
             # in an empty context, so that what a page's event handler prints belongs to the cell that runs then
             loop = asyncio.get_running_loop()
-            attached = await loop.create_task(self._browser.objects(), context=contextvars.Context())
+            finding = self._browser.objects(page_is_ours="page" in wanted)
+            attached = await loop.create_task(finding, context=contextvars.Context())
         except Exception as error:
             if is_named:
                 reason = str(error).partition("\n")[0]
