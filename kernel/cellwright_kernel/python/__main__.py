@@ -38,6 +38,7 @@ from cellwright_kernel.python.kernel import CellKernel
 from cellwright_kernel.python.last_words import LastWordsBox
 from cellwright_kernel.python.namespace import Namespace, prepare_pyautogui
 from cellwright_kernel.python.page_pictures import prepare_pictures
+from cellwright_kernel.python.spawned import prepare_spawn
 from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.python.text_stream import TextStream
 
@@ -154,6 +155,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         browser = BrowserLink(show.notice, after_import, self._real_stderr)
         kernel.dialogs = browser.dialogs
         prepare_pictures(show.notice, after_import)
+        prepare_spawn(after_import)
         kernel.namespace = Namespace(kernel.shell, show, browser)
         prepare_pyautogui()
         kernel.background = Background(self.writer)
