@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer
 
 Language = Literal["python", "javascript"]
 
+Channel = Literal["shell", "iopub", "stdin", "control", "hb"]
+"""One of a Jupyter kernel's five sockets."""
+
 CellStatus = Literal["ok", "error", "timeout", "interrupted", "kernel_died", "sandbox_lost", "denied", "running"]
 """How a cell ended. `running` until it has."""
 
@@ -25,6 +28,10 @@ Source = Literal["stdout", "stderr", "log", "result", "display", "error", "notic
 """Where a text came from. `notice` is Cellwright's own sentence to the model."""
 
 MediaType = Literal["image/png", "image/jpeg", "image/webp"]
+
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+"""A number that every reader of JSON can hold."""
+Pixels = Annotated[int, Field(ge=1, lt=2**16)]
 
 
 class Value(BaseModel):
@@ -40,9 +47,9 @@ class Text(Value):
     text: str
     """The text as the model is to read it; lone surrogates are already replaced."""
     source: Source
-    of_cell: int | None = None
+    of_cell: Count | None = None
     """Number of the cell that wrote it, where that is an earlier one (late output); absent: this cell."""
-    missing_chars: int = 0
+    missing_chars: Count = 0
     """Characters cut out of the middle; 0 when whole."""
 
 
@@ -51,13 +58,13 @@ class Image(Value):
 
     type: Literal["image"] = "image"
     media_type: MediaType
-    width: int
+    width: Pixels
     """Pixels, as the model is to see it."""
-    height: int
+    height: Pixels
     """Pixels, as the model is to see it."""
     data: bytes
     """The encoded file; base64 in JSON."""
-    of_cell: int | None = None
+    of_cell: Count | None = None
     """As in `Text`."""
 
     @property
@@ -121,7 +128,7 @@ class OutputEvent(Value):
     """An output is complete. The cell's outputs are the last ones of each number, in the order of their numbers."""
 
     type: Literal["output"] = "output"
-    number: int | None = None
+    number: Count | None = None
     """Counts within the cell's stream, with gaps; one that came before is replaced (`update_display`). Absent: a new
     output after all that came before."""
     output: Output
@@ -131,7 +138,7 @@ class WithdrawnEvent(Value):
     """An output that was sent is no longer one of the cell's (`clear_output`)."""
 
     type: Literal["withdrawn"] = "withdrawn"
-    number: int
+    number: Count
 
 
 class KeptEvent(Value):
@@ -141,7 +148,7 @@ class KeptEvent(Value):
     """
 
     type: Literal["kept"] = "kept"
-    number: int
+    number: Count
     """Number of the output."""
     text: str
 
@@ -167,7 +174,7 @@ class ClosedEvent(Value):
     status: CellStatus
     truncated: bool = False
     rung: Rung | None = None
-    kernel_generation: int = 1
+    kernel_generation: Count = 1
     """Goes up by one with each new kernel process of this language, whatever the cause."""
     screen_changed: bool = True
     """False only when nothing was drawn on the desktop since the last screenshot. Absent: something may have been."""
@@ -233,6 +240,16 @@ class HostSettings(Value):
     """Added to the kernels' environment (`--env`)."""
 
 
+class KernelConnection(Value):
+    """What a Jupyter client must know of one kernel process, besides the way to its sockets."""
+
+    kernel_id: str = Field(pattern=r"^[0-9a-f]{16}$")
+    """Names this process; another one, after a restart, has another. A tunnel is opened to it by this name."""
+    key: str = Field(pattern=r"^[0-9a-f]{32}$")
+    """Signs messages to and from this process, and is good for nothing else. The model's code can read it."""
+    signature_scheme: Literal["hmac-sha256"] = "hmac-sha256"
+
+
 class Ready(Value):
     """The answer of `GET /ready`, which waits until the inside is usable or has failed."""
 
@@ -248,6 +265,6 @@ class FileInfo(Value):
 
     path: str
     """Relative to home, with `/`."""
-    size_bytes: int
+    size_bytes: Count
     modified_at: str
     """ISO 8601, UTC."""

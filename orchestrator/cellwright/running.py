@@ -1,8 +1,9 @@
 """A cell while it runs.
 
 Flows in: events from inside, one by one. Flows out: the closed cell, and its record. Decided here: what remains when the
-sandbox is lost halfway: the outputs that were whole, the pieces of those that were not, and a sentence; and that no
-cell may pile up more outputs out here than the ceilings inside would ever let through.
+sandbox is lost halfway: the outputs that were whole, the pieces of those that were not, and a sentence; that no
+cell may pile up more outputs out here than the ceilings inside would ever let through; and which ends are not the
+inside's to claim.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from cellwright_kernel.wire import (
 OUTPUTS: Final = 1000
 """Most outputs believed of one cell; the ceiling inside is 100, and late ones come on top."""
 
+_ENDS: Final = frozenset[CellStatus]({"ok", "error", "timeout", "interrupted", "kernel_died"})
+"""What a kernel host may say of a cell's end; that a sandbox was lost, or a cell denied, is seen from outside."""
+
 OnEvent = Callable[[Event], None]
 """Called with each event of a running cell, in the session's event loop; it must not block."""
 
@@ -49,8 +53,9 @@ class RunningCell:
     def __init__(self, notices: list[Text], on_event: OnEvent | None) -> None:
         self._notices = notices
         self._outputs: dict[int, Output] = {}
-        self._wholes: defaultdict[int, list[str]] = defaultdict(list)
-        self._pieces: list[PieceEvent] = []
+        # bytes, since millions of tiny texts would take ten times the memory that they took on the wire
+        self._wholes: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self._pieces: defaultdict[Source, bytearray] = defaultdict(bytearray)
         self._on_event = on_event
         self._status: CellStatus = "running"
         self._rung: Rung | None = None
@@ -63,17 +68,19 @@ class RunningCell:
         """Add one event from inside.
 
         Raises:
-            SandboxLost: It sends more outputs than a kernel host does.
+            SandboxLost: It says what no kernel host says, or more than one does.
         """
         match event:
             case OutputEvent() | WithdrawnEvent():
                 gather(self._outputs, event)
                 self._pieces.clear()
             case KeptEvent(number=number, text=text):
-                self._wholes[number].append(text)
-            case PieceEvent():
-                self._pieces.append(event)
+                self._wholes[number] += text.encode()
+            case PieceEvent(source=source, text=text):
+                self._pieces[source] += text.encode()
             case ClosedEvent():
+                if event.status not in _ENDS or event.rung == "replace_sandbox":
+                    raise SandboxLost(f"The kernel host closed a cell as {event.status}, which is not its to say.")
                 self._status, self._rung, self._truncated = event.status, event.rung, event.truncated
                 self._kernel_generation = event.kernel_generation
                 self.screen_changed = event.screen_changed
@@ -91,8 +98,8 @@ class RunningCell:
 
     def lost(self, sentence: str) -> None:
         """Keep the pieces of outputs that never became whole; partial output survives every rung."""
-        for source in dict.fromkeys(piece.source for piece in self._pieces):
-            self._add(Text(text=self._joined(source), source=source))
+        for source, piece in self._pieces.items():
+            self._add(Text(text=piece.decode(), source=source))
         self._add(Text(text=sentence, source="notice"))
         self._status, self._rung = "sandbox_lost", "replace_sandbox"
 
@@ -113,14 +120,11 @@ class RunningCell:
         is_ours = cell.status == "sandbox_lost" or self._kernel_generation is None
         observed = ("status", "rung", "kernel_generation") if is_ours else ()
         places = enumerate(sorted(self._outputs), start=len(self._notices))
-        wholes = {place: "".join(self._wholes[number]) for place, number in places if number in self._wholes}
+        wholes = {place: self._wholes[number].decode() for place, number in places if number in self._wholes}
         journal.cell_closed(cell, kernel_generation=self._kernel_generation, observed=observed, wholes=wholes)
 
     def _add(self, text: Text) -> None:
         gather(self._outputs, OutputEvent(output=text))
-
-    def _joined(self, source: Source) -> str:
-        return "".join(piece.text for piece in self._pieces if piece.source == source)
 
 
 def not_executable(code: str) -> str | None:

@@ -84,7 +84,7 @@ class Door:
         """
         body = request.model_dump_json().encode()
         closed: ClosedEvent | None = None
-        async with self._request("POST", "/cells", content=body, whole_s=None) as response:
+        async with self._request("POST", "/cells", content=body, whole_s=None, may_refuse=False) as response:
             # Read to its end, which comes with the last event: a stream that is left costs the connection, 0.7 ms a cell.
             async for line in _lines(response):
                 if closed is not None:
@@ -166,6 +166,7 @@ class Door:
         headers: dict[str, str] | None = None,
         silence_s: float = SILENCE_S,
         whole_s: float | None,
+        may_refuse: bool = True,
     ) -> AsyncIterator[httpx2.Response]:
         # httpx2's own limit is one between two reads: whoever sends a byte now and then is never silent
         whole = asyncio.timeout(whole_s)
@@ -177,7 +178,7 @@ class Door:
                 ) as response,
             ):
                 if response.is_error:
-                    _raise_for(response.status_code, await _bounded(response, 64 * 1024))
+                    _raise_for(response.status_code if may_refuse else 500, await _bounded(response, 64 * 1024))
                 yield response
         except TimeoutError as error:
             if not whole.expired():

@@ -12,11 +12,8 @@ import pytest
 from cellwright.errors import SandboxLost
 from cellwright.sandbox import door as doors
 from cellwright.sandbox.door import Door
-from cellwright_kernel.wire import Execute
 
 Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-CELL = Execute(number=1, language="python", code="1", deadline_s=1)
 
 
 @pytest.fixture(autouse=True)
