@@ -44,7 +44,7 @@ class BrowserLink {
     if (!wanted.length || (!isNamed && this.#isAlive())) return goOn();
     const origin = this.#origins.current();
     // belongs to no cell, so that what a page's event handler prints belongs to the cell that runs then
-    this.#origins.apart(() => this.#objects()).then(
+    this.#origins.apart(() => this.#objects(wanted.includes('page'))).then(
       (attached) => {
         for (const name of wanted) this.#set(name, attached[name]);
         goOn();
@@ -71,12 +71,13 @@ class BrowserLink {
     return had !== null && had.browser.isConnected() && !had.page.isClosed() && !this.#crashed.has(had.page);
   }
 
-  async #objects() {
+  /** The three objects, alive; where the model has a `page` of its own, it is told of no other one. */
+  async #objects(pageIsOurs) {
     if (this.#isAlive() && (await this.#answers())) return this.#attached;
     const had = this.#attached;
     let attached = had?.browser.isConnected() ? await this.#withLivingPage(had).catch(() => null) : null;
     if (attached) {
-      this.#outputs.notice(NEW_PAGE);
+      if (pageIsOurs) this.#outputs.notice(NEW_PAGE);
     } else {
       attached = await this.#connect();
       if (had) this.#outputs.notice(NEW_BROWSER);

@@ -86,7 +86,7 @@ class BrowserLink:
         return attached
 
     async def _with_living_page(self, had: Attached) -> Attached | None:
-        """None when the browser has gone as well: closing its last page ends it."""
+        """None when the browser has gone as well."""
         try:
             return Attached(had.browser, had.context, await self._living_page(had.context))
         except Exception:

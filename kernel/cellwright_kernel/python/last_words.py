@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,8 +88,12 @@ def read_last_words(path: Path, after: int) -> list[LastWords]:
         It is a stranger's data: bounded here, to be treated as text and nothing else.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(_SLOTS * _STRIDE)
+        # code in the kernel may have put anything in the file's place: a link is not followed, a pipe not waited for
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            raw = os.read(fd, _SLOTS * _STRIDE) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        finally:
+            os.close(fd)
     except OSError:
         return []
     slots = (raw[at : at + _STRIDE] for at in range(0, len(raw) - _STRIDE + 1, _STRIDE))

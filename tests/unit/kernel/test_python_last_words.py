@@ -81,3 +81,14 @@ def test_a_box_that_makes_no_sense_is_taken_for_empty_or_for_text(tmp_path, data
     path.write_bytes(data)
     assert all(words.kind in KINDS for words in read_last_words(path, 0))
     assert read_last_words(tmp_path / "none", 0) == []
+
+
+def test_what_stands_in_the_boxs_place_is_neither_waited_for_nor_followed(tmp_path):
+    box = LastWordsBox(tmp_path / "box")
+    box.begin("stdout", "m")
+    box.add(b"text")
+    (tmp_path / "link").symlink_to(tmp_path / "box")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    assert len(read_last_words(tmp_path / "box", 0)) == 1
+    assert [read_last_words(tmp_path / name, 0) for name in ("link", "folder", "pipe")] == [[], [], []]
