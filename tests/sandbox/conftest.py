@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def _chromium(folder: Path) -> str:
     if os.geteuid() != 0:
         return chromium
     for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
+        if not parent.samefile(tempfile.gettempdir()):  # which is everyone's already
+            parent.chmod(0o755)
     os.chown(folder, 64001, 64001)
     wrapper = folder / "chromium-as-nobody"
     wrapper.write_text(
