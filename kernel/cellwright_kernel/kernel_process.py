@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -24,7 +25,7 @@ from jupyter_client.connect import write_connection_file
 from cellwright_kernel import processes
 from cellwright_kernel.child import Child
 from cellwright_kernel.python.last_words import LastWords, read_last_words
-from cellwright_kernel.wire import Language
+from cellwright_kernel.wire import Channel, KernelConnection, Language
 
 COMMANDS: Final[Mapping[Language, Sequence[str]]] = {
     # -P: what lies in the home must not stand in for a module of the kernel; it is on the path for cells
@@ -61,6 +62,7 @@ class KernelProcess:
         self.generation = generation
         self._command = command
         self._folder = folder / f"{language}-{generation}"
+        self._key = os.urandom(16).hex()
         self._client = AsyncKernelClient()
         self._child: Child | None = None
         self._last_run = 0  # number of the last run of text that came; see last_words.py
@@ -76,6 +78,19 @@ class KernelProcess:
     def pid(self) -> int:
         """Its process id; -1 before it was started."""
         return self._child.pid if self._child else -1
+
+    @property
+    def connection(self) -> KernelConnection:
+        """What a Jupyter client of somebody else's must know."""
+        return KernelConnection(kernel_id=hashlib.sha256(self._key.encode()).hexdigest()[:16], key=self._key)
+
+    def socket(self, channel: Channel) -> Path:
+        """Return the Unix socket of a channel; it exists once the kernel was started."""
+        return Path(f"{self._client.ip}-{getattr(self._client, f'{channel}_port')}")
+
+    def is_of_others(self, request_header: Message) -> bool:
+        """Whether a request was sent by another client than the kernel host; without a session it is nobody's."""
+        return request_header.get("session") not in (None, "", self._client.session.session)
 
     @property
     def running(self) -> bool:
@@ -95,9 +110,7 @@ class KernelProcess:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
         connection = self._folder / _CONNECTION
-        write_connection_file(
-            str(connection), ip=str(self._folder / "s"), key=os.urandom(16).hex().encode(), transport="ipc"
-        )
+        write_connection_file(str(connection), ip=str(self._folder / "s"), key=self._key.encode(), transport="ipc")
         command = ["env", "-C", home, *(part.format(connection=connection) for part in self._command)]
         self._child = await Child.start(
             f"{self.language}-kernel",

@@ -169,6 +169,24 @@ class Kernels:
             raise NotUp(lane.fault)
         return lane.generation
 
+    async def running_kernel(self, language: Language) -> KernelProcess:
+        """Return a language's kernel, started if there is none.
+
+        Raises:
+            NoKernel: the language is not offered.
+            NotUp: it did not come up.
+        """
+        lane = self._lane(language)
+        while lane.mending is not None:
+            await _first_of(lane.mending)
+        if not lane.is_up:
+            if lane.kernel is not None and lane.fault is None:
+                lane.note(sentences.died_between(language, lane.kernel.how_it_ended()))
+            await _first_of(self._begin_start(lane))
+        if lane.fault is not None or lane.kernel is None:
+            raise NotUp(lane.fault or "It was ended.")
+        return lane.kernel
+
     def note(self, sentence: str) -> None:
         """Tell the model something: in the cell that is running, else before the next one's own output."""
         if self._running is not None:
@@ -221,10 +239,21 @@ class Kernels:
             usable.cancel()
         if lane.mending is not None:
             await _first_of(lane.mending, cell.ended)
+        if lane.is_taken and lane.is_up and not cell.ended.done():
+            await self._untaken(lane, cell)
         if not cell.ended.done() and not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
             await _first_of(self._begin_start(lane), cell.ended)
+
+    async def _untaken(self, lane: Lane, cell: RunningCell) -> None:
+        """Wait until the kernel has done, or has died of, what an attached console sent; or until the end."""
+        assert lane.kernel is not None  # noqa: S101 - for the type checker; it is up
+        lane.answered.clear()
+        lane.question = lane.kernel.ask()  # it answers when it is free; the `idle` that says so might be lost
+        answered = asyncio.ensure_future(lane.answered.wait())
+        await _first_of(answered, cell.ended)
+        answered.cancel()
 
     async def _climb(self, lane: Lane, cell: RunningCell) -> None:
         async def act(rung: Rung) -> None:
@@ -246,6 +275,9 @@ class Kernels:
         """Return a cell's status and whether its kernel is sound; say what is left if the cell did not end by itself."""
         ladder = cell.ladder
         if cell.message_id is None or lane.kernel is None:
+            if end == "given_up" and lane.is_taken:
+                cell.outputs.note(sentences.taken(lane.language))
+                return ("interrupted" if ladder.asked else "timeout"), True
             if end == "given_up":
                 cell.outputs.note(sentences.still_starting(lane.language))
                 return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
@@ -290,7 +322,8 @@ class Kernels:
         lane.mending = self._group.create_task(self._mend(lane))
 
     def _begin_start(self, lane: Lane) -> asyncio.Task[None]:
-        lane.mending = self._group.create_task(self._replace(lane))
+        if lane.mending is None:
+            lane.mending = self._group.create_task(self._replace(lane))
         return lane.mending
 
     async def _mend(self, lane: Lane) -> None:
@@ -311,7 +344,7 @@ class Kernels:
             async with asyncio.timeout(_HEALTHY_S):
                 await lane.answered.wait()
         except TimeoutError:
-            return False
+            return lane.is_taken  # it has got on to what an attached console sent
         return True
 
     async def _replace(self, lane: Lane) -> None:
@@ -319,7 +352,7 @@ class Kernels:
         if lane.kernel is not None:
             await lane.kernel.end()
         lane.generation += 1
-        lane.fault = None
+        lane.fault, lane.is_taken = None, False
         lane.kernel = kernel = KernelProcess(
             lane.language, lane.generation, self._commands[lane.language], self._folder
         )
@@ -336,7 +369,8 @@ class Kernels:
         """Read a kernel until it has ended."""
         await kernel.read(lane.take_reply, lane.take_message)
         if lane.kernel is kernel:
-            lane.is_up = False
+            lane.is_up = lane.is_taken = False
+            lane.answered.set()  # whoever waits for it waits no longer
             if lane.running is not None and lane.running.message_id is not None:
                 lane.running.end("kernel_died")
 

@@ -1,7 +1,8 @@
 """One language of a sandbox: its kernel of now, and which message belongs to which cell.
 
 Flows in: messages of the kernel. Flows out: the same, handed to the running cell or to the next one's outputs. Decided
-here: what an earlier cell publishes late belongs to that cell's number, and stands in the cell that runs or comes next.
+here: what an earlier cell publishes late belongs to that cell's number, and stands in the cell that runs or comes next;
+and what an attached console executes is in no cell.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Lane:
         self.cells: dict[str, int] = {}
         """Message id -> number of the cell."""
         self.last_cell = 0
+        self.is_taken = False
+        """True while the kernel executes what another client sent: a console that somebody attached."""
         self.question = ""
         self.answered = asyncio.Event()
 
@@ -54,14 +57,23 @@ class Lane:
         """Hand a reply to whoever waits for it."""
         parent = str(message["parent_header"].get("msg_id"))
         if parent == self.question:
+            self.is_taken = False
             self.answered.set()
         elif self.running is not None and parent == self.running.message_id:
             self.running.take_reply(message)
 
     def take_message(self, message: dict[str, Any]) -> None:
-        """Hand an output to its cell; what belongs to an earlier one becomes late output, with its number."""
+        """Hand an output to its cell; what belongs to an earlier one becomes late output, with its number.
+
+        What another client's request gave is not ours: only whether the kernel is at work for it is noted.
+        """
         parent = str(message["parent_header"].get("msg_id"))
+        if self.kernel is not None and self.kernel.is_of_others(message["parent_header"]):
+            if message["header"].get("msg_type") == "status":
+                self.is_taken = message["content"].get("execution_state") == "busy"
+            return
         if self.running is not None and parent == self.running.message_id:
+            self.is_taken = False  # it does one thing at a time
             self.running.take_message(message)
             return
         if message["header"].get("msg_type") == "status" or not self.last_cell:

@@ -102,6 +102,16 @@ def still_starting(language: Language) -> str:
     )
 
 
+def taken(language: Language) -> str:
+    """Return what to say of a cell that ended while it waited for what an attached console executes."""
+    name = _NAMES[language]
+    return (
+        f"The code was not executed: somebody attached a console to the {name} kernel, and what they execute there was "
+        f"still running when this cell had to end. All variables are kept. Send the cell again later, or restart the "
+        f"{name} kernel, which ends that and loses its variables."
+    )
+
+
 def host_fault(error: BaseException) -> str:
     """Return what to say when the kernel host itself failed at a cell."""
     return f"The kernel host failed at this cell ({type(error).__name__}: {error}). A new kernel is started."

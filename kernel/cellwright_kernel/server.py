@@ -7,6 +7,8 @@ is too large, and which status each refusal has.
     POST   /cells                     Execute -> NDJSON of Event, the last one `closed`; 409 while another cell runs
     POST   /kernels/LANGUAGE/interrupt -> {"interrupted": bool}
     POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}
+    GET    /kernels/LANGUAGE/connection -> KernelConnection, of a kernel that is started if there is none
+    WS     /kernels/LANGUAGE/CHANNEL?kernel_id= pipes bytes to and from that socket of that kernel
     GET    /screen.png                PNG; ETag is the hash of the raw pixels, If-None-Match gives 304
     GET    /files?path=               -> list of FileInfo
     GET, PUT, DELETE /files/PATH      the file's bytes
@@ -22,23 +24,26 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, get_args
 
 import uvicorn
 from pydantic import TypeAdapter, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import iterate_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from cellwright_kernel.ceilings import CODE_BYTES
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.files import BadPath, Files, TooLarge, read_chunks
+from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
 from cellwright_kernel.running_cell import RunningCell
-from cellwright_kernel.wire import Execute, FileInfo, Language, Ready
+from cellwright_kernel.tunnel import CHUNK_BYTES, tunnel
+from cellwright_kernel.wire import Channel, Execute, FileInfo, Language, Ready
 
 _BODY_BYTES: Final = 6 * CODE_BYTES + 4096
 """Code at its ceiling, every character escaped as JSON allows, and room around it."""
@@ -81,6 +86,8 @@ def door(inside: Inside, home: Path) -> Starlette:
             Route("/cells", routes.execute, methods=["POST"]),
             Route("/kernels/{language}/interrupt", routes.interrupt, methods=["POST"]),
             Route("/kernels/{language}/restart", routes.restart, methods=["POST"]),
+            Route("/kernels/{language}/connection", routes.connection),
+            WebSocketRoute("/kernels/{language}/{channel}", routes.tunnel),
             Route("/screen.png", routes.screen),
             Route("/files", routes.list_files),
             Route("/files/{path:path}", routes.read_file),
@@ -102,7 +109,14 @@ class Server(uvicorn.Server):
     def __init__(self, app: Starlette, listener: socket.socket) -> None:
         super().__init__(
             uvicorn.Config(
-                app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1, ws="none"
+                app,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=1,
+                ws="websockets-sansio",
+                ws_max_size=CHUNK_BYTES,
+                ws_per_message_deflate=False,
             )
         )
         self._listener = listener
@@ -183,6 +197,21 @@ class _Routes:
             generation = await self._inside.kernels.restart(_language(request))
         return JSONResponse({"kernel_generation": generation})
 
+    async def connection(self, request: Request) -> Response:
+        with _refusals():
+            kernel = await self._inside.kernels.running_kernel(_language(request))
+        return Response(kernel.connection.model_dump_json(), media_type="application/json")
+
+    async def tunnel(self, websocket: WebSocket) -> None:
+        try:
+            with _refusals():
+                kernel = await self._inside.kernels.running_kernel(_language(websocket))
+                reader, writer = await asyncio.open_unix_connection(kernel.socket(_channel(websocket, kernel)))
+        except HTTPException as error:
+            await websocket.send_denial_response(await _refusal(websocket, error))
+            return
+        await tunnel(websocket, reader, writer)
+
     async def screen(self, request: Request) -> Response:
         with _refusals():
             found = await self._inside.screenshot()
@@ -229,7 +258,17 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _language(request: Request) -> Language:
+def _channel(websocket: WebSocket, kernel: KernelProcess) -> Channel:
+    """Return which socket is meant; it must be one of the very kernel that the other side knows the key of."""
+    if websocket.query_params.get("kernel_id") != kernel.connection.kernel_id:
+        raise HTTPException(410, "That kernel has ended, and its variables are gone. Attach again.")
+    channel = websocket.path_params["channel"]
+    if channel not in get_args(Channel):
+        raise HTTPException(404, f"A kernel has no channel {channel!r}.")
+    return cast("Channel", channel)
+
+
+def _language(request: HTTPConnection) -> Language:
     return cast("Language", request.path_params["language"])  # an unknown one has no kernel, and is refused there
 
 
@@ -254,7 +293,7 @@ def _refusals() -> Iterator[None]:
         raise HTTPException(507, f"The file could not be written: {error.strerror}.") from None
 
 
-async def _refusal(_: Request, error: Exception) -> Response:
+async def _refusal(_: HTTPConnection, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker; registered for it alone
     return JSONResponse({"error": error.detail}, status_code=error.status_code)
 
