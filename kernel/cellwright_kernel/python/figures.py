@@ -8,8 +8,11 @@ holds for every backend without windows, also one that the cell has chosen itsel
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -25,7 +28,7 @@ class Figures:
 
     def __init__(self, show: Show, after_import: AfterImport) -> None:
         self._show = show
-        after_import.do("matplotlib", _prefer_pictures)
+        after_import.do("matplotlib", _prepare)
         after_import.do("matplotlib.pyplot", self._take_over)
 
     def after_cell(self) -> None:
@@ -61,10 +64,24 @@ class Figures:
         pyplot.close("all")
 
 
+def _prepare(matplotlib: ModuleType) -> None:
+    _prefer_pictures(matplotlib)
+    _lend_font_list(matplotlib)
+
+
 def _prefer_pictures(matplotlib: ModuleType) -> None:
     """Without a choice of its own, matplotlib would find the desktop and open a window that blocks the cell."""
     if not os.environ.get("MPLBACKEND"):
         matplotlib.rcParams["backend"] = "agg"
+
+
+def _lend_font_list(matplotlib: ModuleType) -> None:
+    """Looking for all fonts takes matplotlib 2 s; the runtime was built with the list of them."""
+    with contextlib.suppress(OSError):
+        for built in Path(sys.prefix, "share/cellwright/matplotlib").glob("fontlist-*.json"):
+            target = Path(matplotlib.get_cachedir(), built.name)
+            if not target.exists():
+                shutil.copyfile(built, target)
 
 
 def _makes_pictures() -> bool:

@@ -77,3 +77,8 @@ def test_scripts_of_the_runtime_name_the_interpreter_of_the_inside(tmp_path):
     assert (tmp_path / "bin/python").readlink().as_posix() == "/usr/bin/python3"
     assert next(tmp_path.rglob("*.pth")).read_text() == "/opt/cellwright/kernel\n"
     assert (tmp_path / "kernel").is_dir()
+
+
+def test_fonts_are_listed_only_for_a_runtime_with_matplotlib(tmp_path):
+    build._list_fonts(tmp_path)
+    assert list(tmp_path.iterdir()) == []
