@@ -24,7 +24,7 @@ from jupyter_client.connect import write_connection_file
 
 from cellwright_kernel import processes
 from cellwright_kernel.child import Child
-from cellwright_kernel.python.last_words import LastWords, read_last_words
+from cellwright_kernel.python.last_words import LastWords, read_begun, read_last_words
 from cellwright_kernel.wire import Channel, KernelConnection, Language
 
 COMMANDS: Final[Mapping[Language, Sequence[str]]] = {
@@ -172,8 +172,10 @@ class KernelProcess:
                 reader.cancel()
         await _drain(self._client.get_iopub_msg, on_published)
         await _drain(self._client.get_shell_msg, on_reply)
-        for words in read_last_words(self._folder / f"{_CONNECTION}.last", self._last_run):
+        box = self._folder / f"{_CONNECTION}.last"
+        for words in read_last_words(box, self._last_run):
             on_message(_as_message(words))
+        on_message(_busy_with(read_begun(box)))  # its own word for that may be lost as well
 
     def ask(self) -> str:
         """Send a question that every kernel answers when it is free; return its id."""
@@ -281,6 +283,15 @@ def _as_message(words: LastWords) -> Message:
         "parent_header": {"msg_id": words.msg_id},
         "metadata": {},
         "content": shown if is_log else {"name": words.kind, "text": words.text},
+    }
+
+
+def _busy_with(msg_id: str) -> Message:
+    return {
+        "header": {"msg_type": "status"},
+        "parent_header": {"msg_id": msg_id},
+        "metadata": {},
+        "content": {"execution_state": "busy"},
     }
 
 

@@ -3,7 +3,8 @@
 Flows in: text as it is written, before it is sent. Flows out: after the process is gone, `read_last_words` gives the
 kernel host what was written and perhaps never sent. Decided here: the layout. The file holds the last eight runs of
 text, each with its number; a `stream` or `log` message carries the number of its run in `metadata.cellwright.seq`, and
-what has a higher number than the last one received was lost on the way. A mapped page belongs to the Linux kernel, so
+what has a higher number than the last one received was lost on the way. Behind them stands which cell was begun last, so
+that a cell whose kernel died in its first moment is not taken for one that never ran. A mapped page belongs to the Linux kernel, so
 it survives SIGKILL, and a write costs a copy (0.5 µs) instead of a message (60 µs).
 """
 
@@ -25,6 +26,9 @@ _HEAD_BYTES = 256
 _STRIDE = _HEAD_BYTES + SLOT_BYTES
 _LENGTH = struct.Struct("<I")
 _LENGTH_AT = 8
+_BEGUN = struct.Struct("<127p")
+_BEGUN_AT = _SLOTS * _STRIDE
+_BOX_BYTES = _BEGUN_AT + _BEGUN.size
 KINDS = ("stdout", "stderr", "log")
 
 
@@ -66,6 +70,10 @@ class LastWordsBox:
         self.used += len(data)
         _LENGTH.pack_into(self._map, self._base + _LENGTH_AT, self.used)
 
+    def begun(self, msg_id: str) -> None:
+        """Note that a cell begins; before any of its code runs."""
+        _BEGUN.pack_into(self._map, _BEGUN_AT, msg_id.encode()[:126])
+
     def fits(self, text: str) -> bool:
         """Whether a plain short text fits in the current run as it is."""
         return text.isascii() and self.used + len(text) <= SLOT_BYTES
@@ -87,18 +95,29 @@ def read_last_words(path: Path, after: int) -> list[LastWords]:
         The runs in the order they were written; empty when nothing is missing or the file does not make sense.
         It is a stranger's data: bounded here, to be treated as text and nothing else.
     """
+    raw = _read(path)
+    slots = (raw[at : at + _STRIDE] for at in range(0, min(len(raw), _BEGUN_AT) - _STRIDE + 1, _STRIDE))
+    found = [words for slot in slots if (words := _read_slot(slot)) and words.seq > after]
+    return sorted(found, key=lambda words: words.seq)
+
+
+def read_begun(path: Path) -> str:
+    """The `msg_id` of the cell that a dead kernel had begun last; empty when it had begun none. As above."""
+    begun = _read(path)[_BEGUN_AT:]
+    return _BEGUN.unpack(begun)[0].decode("utf-8", "replace") if len(begun) == _BEGUN.size else ""
+
+
+def _read(path: Path) -> bytes:
+    """The box's bytes; none when there is no box."""
     try:
         # code in the kernel may have put anything in the file's place: a link is not followed, a pipe not waited for
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            raw = os.read(fd, _SLOTS * _STRIDE) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+            return os.read(fd, _BOX_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
         finally:
             os.close(fd)
     except OSError:
-        return []
-    slots = (raw[at : at + _STRIDE] for at in range(0, len(raw) - _STRIDE + 1, _STRIDE))
-    found = [words for slot in slots if (words := _read_slot(slot)) and words.seq > after]
-    return sorted(found, key=lambda words: words.seq)
+        return b""
 
 
 def _read_slot(slot: bytes) -> LastWords | None:
@@ -111,12 +130,11 @@ def _read_slot(slot: bytes) -> LastWords | None:
 
 def _mapping(path: Path | None) -> mmap.mmap:
     """A sparse file beside the connection file: only the pages that were written take memory."""
-    size = _SLOTS * _STRIDE
     if path is None:
-        return mmap.mmap(-1, size)
+        return mmap.mmap(-1, _BOX_BYTES)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.ftruncate(fd, size)
-        return mmap.mmap(fd, size)
+        os.ftruncate(fd, _BOX_BYTES)
+        return mmap.mmap(fd, _BOX_BYTES)
     finally:
         os.close(fd)

@@ -160,6 +160,7 @@ class Writer:
     # From here on: only with the gate entered.
 
     def _open(self, origin: Origin) -> None:
+        self._box.begun(origin.msg_id)
         self._drain()
         self._flush()
         for name, fd in _STREAM_FDS.items():

@@ -10,7 +10,7 @@ from queue import Empty
 import pytest
 from tests.python_kernel import PythonKernel, Told, python_kernel
 
-from cellwright_kernel.python.last_words import KINDS, SLOT_BYTES, LastWordsBox, read_last_words
+from cellwright_kernel.python.last_words import KINDS, SLOT_BYTES, LastWordsBox, read_begun, read_last_words
 
 
 def told_by_dying(kernel: PythonKernel, code: str) -> str:
@@ -92,3 +92,13 @@ def test_what_stands_in_the_boxs_place_is_neither_waited_for_nor_followed(tmp_pa
     os.mkfifo(tmp_path / "pipe")
     assert len(read_last_words(tmp_path / "box", 0)) == 1
     assert [read_last_words(tmp_path / name, 0) for name in ("link", "folder", "pipe")] == [[], [], []]
+
+
+def test_a_cell_that_had_begun_is_known(tmp_path):
+    box = LastWordsBox(tmp_path / "box")
+    assert read_begun(tmp_path / "box") == ""
+    box.begun("a-cell")
+    box.begun("another")
+    assert read_begun(tmp_path / "box") == "another"
+    assert read_last_words(tmp_path / "box", 0) == []
+    assert read_begun(tmp_path / "no box") == ""
