@@ -1,8 +1,8 @@
 """The right to one sandbox, and its way out.
 
 Flows in: a Spec and a backend. Flows out: a sandbox that lives. Decided here: that one which ended is replaced by a new,
-empty one with the caller's files in it, and that whoever uses it next is told; and that without an allow-list there
-is no way out at all.
+empty one with the caller's files in it, and that whoever uses it next is told; that two who find it ended get the same
+new one, and none after the end of the lease; and that without an allow-list there is no way out at all.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from cellwright.egress import EgressProxy, EgressRequest
+from cellwright.errors import SessionClosed
 from cellwright.files import copy_in
 from cellwright.record import records
 from cellwright.record.journal import Journal
@@ -33,6 +34,9 @@ class Lease:
         self._sandbox: Sandbox | None = None
         self._ended: asyncio.Future[str] | None = None  # cancelled and awaited in end()
         self._notices: list[Text] = []
+        self._changing = asyncio.Lock()  # a start takes seconds, and several may wait for it
+        self._losing: asyncio.Task[None] | None = None  # awaited before the next start, and in close()
+        self._is_over = False
 
     def __repr__(self) -> str:
         return repr(self._sandbox)
@@ -46,8 +50,8 @@ class Lease:
 
     @property
     def lives(self) -> bool:
-        """False once the sandbox has ended, by itself or by `end`."""
-        return self._ended is not None and not self._ended.done()
+        """False once the sandbox has ended, by itself or because it was lost."""
+        return self._losing is None and self._ended is not None and not self._ended.done()
 
     async def start(self) -> tuple[records.CopiedFile, ...]:
         """Start a sandbox and copy the caller's files into it; return them.
@@ -55,18 +59,40 @@ class Lease:
         Raises:
             SandboxUnavailable: No sandbox could be started.
         """
-        self._sandbox = await self._backend.start(self._spec, egress_socket=self._egress_socket)
+        self._sandbox, self._ended = await self._backend.start(self._spec, egress_socket=self._egress_socket), None
+        copied = await copy_in(self._spec.files, self._sandbox.door, self._journal)
         self._ended = asyncio.ensure_future(self._sandbox.ended())
-        return await copy_in(self._spec.files, self._sandbox.door, self._journal)
+        return copied
 
     async def living(self) -> Sandbox:
         """Return the sandbox; where it has ended, a new one.
 
         Raises:
             SandboxUnavailable: No other could be started.
+            SessionClosed: The lease is over.
         """
-        if self.lives:
-            return self.sandbox
+        async with self._changing:
+            if self._is_over:
+                raise SessionClosed
+            return self.sandbox if self.lives else await self._replaced()
+
+    def lose(self) -> None:
+        """Give the sandbox up: it is ended in the background, which may take seconds; the lease can still give a new one."""
+        if self._losing is None:
+            self._losing = asyncio.ensure_future(self._end())
+
+    def take_notices(self) -> list[Text]:
+        """Return what the next cell is to be told, once."""
+        taken, self._notices = self._notices, []
+        return taken
+
+    async def close(self) -> None:
+        """End the sandbox, and one that is being started; the lease gives no more."""
+        self._is_over = True
+        async with self._changing:
+            await self._end_whole()
+
+    async def _replaced(self) -> Sandbox:
         if self._ended is not None and not self._ended.cancelled():  # it ended by itself, when nobody looked
             how = "how is not known" if self._ended.exception() else self._ended.result().rstrip(".")
             self._notices.append(
@@ -76,19 +102,18 @@ class Lease:
                     source="notice",
                 )
             )
-        await self.end()
+        await self._end_whole()
+        self._ended = None  # or it would be told of again, if no other can be started now
         await self.start()
         text = "A new sandbox was started in place of the one that was lost."
         self._journal.append(records.Note(topic="sandbox", text=text))
         return self.sandbox
 
-    def take_notices(self) -> list[Text]:
-        """Return what the next cell is to be told, once."""
-        taken, self._notices = self._notices, []
-        return taken
+    async def _end_whole(self) -> None:
+        losing, self._losing = self._losing, None
+        await (losing or self._end())
 
-    async def end(self) -> None:
-        """End the sandbox; the lease can still give a new one."""
+    async def _end(self) -> None:
         if self._ended is not None:
             self._ended.cancel()
             await asyncio.gather(self._ended, return_exceptions=True)
@@ -113,7 +138,7 @@ async def lease(
         try:
             yield given
         finally:
-            await given.end()
+            await given.close()
 
 
 @asynccontextmanager

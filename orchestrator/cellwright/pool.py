@@ -10,12 +10,13 @@ no session with it, and a closing pool waits for all.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from cellwright.errors import AtCapacity, CellwrightError, SessionClosed, SessionNotFound
+from cellwright.errors import AtCapacity, SessionClosed, SessionNotFound
 from cellwright.record.records import Driver
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.session import Session
@@ -24,6 +25,8 @@ IDLE_S: Final = 600.0
 """Seconds after which an idle session is closed; guide clients never close theirs."""
 YIELD_S: Final = 120.0
 """Seconds of idleness beyond which a session gives its place to a new one."""
+
+_log = logging.getLogger("cellwright.pool")
 
 
 @dataclass(eq=False)
@@ -142,13 +145,12 @@ class Pool:
             ) as session:
                 lease.session.set_result(session)
                 await lease.closing.wait()
-                await session.interrupt()
         except Exception as error:
             if not lease.session.done():
                 lease.session.set_exception(error)
                 lease.session.exception()  # somebody may have given up waiting; it is not lost, they would ask again
-            elif not isinstance(error, CellwrightError):
-                raise
+            else:  # of one session's end; the others have nothing to do with it
+                _log.error("Session %s did not close in order.", session_id, exc_info=error)
         finally:
             if not lease.session.done():
                 lease.session.set_exception(SessionClosed())

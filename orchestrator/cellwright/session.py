@@ -11,7 +11,6 @@ between.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from cellwright.egress import EgressRequest
-from cellwright.errors import CellwrightError, CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
+from cellwright.errors import CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
 from cellwright.files import copy_out
 from cellwright.lease import Lease, lease
 from cellwright.record import records
@@ -44,6 +43,8 @@ LADDER_S: Final = 3.0
 """Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
 GRACE_S: Final = 1.0
 """Seconds beyond that until its sandbox is replaced."""
+START_GRACE_S: Final = 2.0
+"""Seconds after the deadline for which a sandbox that is still starting is waited for, where its start counts."""
 
 
 class Session:
@@ -55,6 +56,7 @@ class Session:
         self.journal = journal
         self._lease = given
         self._executing: tuple[int, Language] | None = None
+        self._running: asyncio.Future[Cell] | None = None  # awaited by whoever called, and in _stop()
         self._cells = 0
         self._screen = Screen(given, journal)
         self._closed = False
@@ -149,6 +151,7 @@ class Session:
         deadline_s: float | None = None,
         on_event: OnEvent | None = None,
         call: ModelCall | None = None,
+        since: float | None = None,
     ) -> Cell:
         """Execute one cell and return it closed. A failure of the code is a status of the cell, not an exception.
 
@@ -158,6 +161,8 @@ class Session:
             deadline_s: Seconds until it is interrupted; absent: what the Spec says.
             on_event: Gets every event as it arrives.
             call: The model's call that asked for it; absent: no loop drives.
+            since: Moment on the monotonic clock from which the deadline counts, a sandbox's start included; absent: the
+                moment at which the code is posted.
 
         Raises:
             SessionBusy: Another cell is running.
@@ -172,15 +177,17 @@ class Session:
             )
         self._cells += 1
         self._executing = self._cells, language
-        running = asyncio.ensure_future(
-            self._execute(self._cells, code, language, deadline_s or self.spec.cell_deadline_s, on_event, call=call)
+        self._running = running = asyncio.ensure_future(
+            self._execute(
+                self._cells, code, language, deadline_s or self.spec.cell_deadline_s, on_event, call=call, since=since
+            )
         )
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            with contextlib.suppress(CellwrightError):
-                await self.interrupt()
-            await running  # ends within the ladder; its record is written
+            if running.cancelled():
+                raise SessionClosed("The session was closed before the cell was posted. Nothing ran.") from None
+            await self._stop(running)  # its record is written
             raise
 
     def conclude(self, status: records.RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
@@ -243,6 +250,7 @@ class Session:
         on_event: OnEvent | None,
         *,
         call: ModelCall | None,
+        since: float | None,
     ) -> Cell:
         try:
             await self._screen.taken()
@@ -260,13 +268,18 @@ class Session:
                     call_id=call.call_id if call else None,
                 )
             )
-            await self._lease.living()
+            ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
             started = time.monotonic()
             running = RunningCell(self._lease.take_notices(), on_event)
-            if (fault := not_executable(code)) is not None:
+            if not ready:
+                running.refused(
+                    "The sandbox was still starting when the time was over. Nothing ran. Make the same call again."
+                )
+            elif (fault := not_executable(code)) is not None:
                 running.refused(fault)
             else:
-                await self._post(Execute(number=number, language=language, code=code, deadline_s=deadline_s), running)
+                left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
+                await self._post(Execute(number=number, language=language, code=code, deadline_s=left_s), running)
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
             running.record(cell, self.journal)
             self._screen.take(after_cell=number, changed=running.screen_changed)
@@ -281,16 +294,38 @@ class Session:
                 async for event in self._lease.sandbox.door.execute(request):
                     running.take(event)
         except (SandboxLost, TimeoutError) as error:
-            await self._lose(running, error)
+            self._lose(running, str(error) or "The kernel host did not answer in time.")
+        except asyncio.CancelledError:  # by _stop() alone: what it has said until now is its record
+            self._lose(running, "The cell did not end when it was told to.")
 
-    async def _lose(self, running: RunningCell, error: Exception) -> None:
+    def _lose(self, running: RunningCell, reason: str) -> None:
         """The sandbox is of no use any more: end it, and say what that means."""
-        reason = str(error) or "The kernel host did not answer in time."
-        await self._lease.end()
+        self._lease.lose()
         running.lost(
             f"The sandbox was lost while this cell ran, and ended. {reason} Its variables, files and windows are gone. "
             "The next cell starts in a new, empty sandbox."
         )
+
+    async def _stop(self, running: asyncio.Future[Cell]) -> None:
+        """Ask the running cell to end, wait as long as the ladder takes, then give it up, and its sandbox with it."""
+        if running.done():
+            return
+        language = self._executing[1] if self._executing else "python"
+        # a task of its own: where the caller was cancelled, no timeout of his would be one
+        asking = asyncio.ensure_future(self._lease.sandbox.door.interrupt(language))
+        await asyncio.wait({running}, timeout=LADDER_S + GRACE_S)
+        running.cancel()
+        asking.cancel()
+        await asyncio.gather(running, asking, return_exceptions=True)
+
+    async def _ready_by(self, moment: float | None) -> bool:
+        """See to it that there is a living sandbox; False when that took longer than to a moment of the monotonic clock."""
+        try:
+            async with asyncio.timeout(None if moment is None else moment - time.monotonic()):
+                await self._lease.living()
+        except TimeoutError:
+            return False
+        return True
 
     async def _door(self) -> Door:
         if self._closed:
@@ -309,8 +344,10 @@ class Session:
             self.conclude("failed", reason=str(error) or type(error).__name__)
             raise
         finally:
-            written = await self._finish()
             self._closed = True
+            if self._running is not None:
+                await self._stop(self._running)
+            written = await self._finish()
             self.journal.append(records.SessionClosed(session_id=self.id, files=written))
 
     async def _finish(self) -> tuple[records.CopiedFile, ...]:

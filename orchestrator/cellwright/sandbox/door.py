@@ -168,6 +168,8 @@ class Door:
         whole_s: float | None,
         may_refuse: bool = True,
     ) -> AsyncIterator[httpx2.Response]:
+        if self._client.is_closed:
+            raise SandboxLost("The sandbox was closed.")
         # httpx2's own limit is one between two reads: whoever sends a byte now and then is never silent
         whole = asyncio.timeout(whole_s)
         try:

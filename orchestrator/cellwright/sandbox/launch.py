@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from cellwright.errors import CellwrightError
+
 END_S: Final = 5.0
 """Seconds that a killed process has to be gone; the kernel needs milliseconds."""
 _TAIL_BYTES: Final = 4000
@@ -57,10 +59,17 @@ class Launched:
                     await self._process.wait()
         if self._process.returncode is None:
             _kill([self.pid])
-        async with asyncio.timeout(END_S):
-            await self._process.wait()
-            await self._drain
-        self.ask_to_end()
+        try:
+            async with asyncio.timeout(END_S):
+                await self._process.wait()
+                await self._drain
+        except TimeoutError:
+            raise CellwrightError(
+                f"The sandbox of process {self.pid} was killed and is still there. Usually the machine is overloaded, or "
+                "a disk hangs. It can do nothing more. Look at the process."
+            ) from None
+        finally:
+            self.ask_to_end()
 
     def log_tail(self) -> str:
         """Return the end of what it wrote to stderr, for an error message."""

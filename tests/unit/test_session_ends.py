@@ -1,0 +1,186 @@
+"""Sessions that end, or are lost, at odd moments: in time, with a true record, with no sandbox left, others untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cellwright import session as sessions
+from cellwright.errors import CellwrightError, SessionClosed
+from cellwright.pool import Pool
+from cellwright.record.reader import read_run
+from cellwright.record.verdict import verify
+from cellwright.sandbox.base import Sandbox, Spec
+from cellwright.session import Session
+from cellwright.testing.fake_sandbox import FakeBackend
+
+
+class _Deaf(httpx2.AsyncBaseTransport):
+    """A kernel host whose cells never end, whatever it is told; it is alive all the time."""
+
+    def __init__(self) -> None:
+        self.posted = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/cells":
+            self.posted.set()
+        return httpx2.Response(200, stream=_Beats())
+
+
+class _Beats(httpx2.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(0.01)
+            yield b'{"type":"piece","text":"x","source":"stdout"}\n'
+
+
+class _Slow(FakeBackend):
+    """Each sandbox but the first takes a time to start; all take a time to end."""
+
+    def __init__(self, *, start_s: float = 0.0, end_s: float = 0.0) -> None:
+        super().__init__()
+        self._start_s, self._end_s = start_s, end_s
+        self.starting = asyncio.Event()
+
+    async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
+        if self.made:
+            self.starting.set()
+            await asyncio.sleep(self._start_s)
+        sandbox = await super().start(spec, egress_socket=egress_socket)
+        close = sandbox.close
+
+        async def slowly() -> None:
+            await asyncio.sleep(self._end_s)
+            await close()
+
+        sandbox.close = slowly  # type: ignore[method-assign]
+        return sandbox
+
+    def all_ended(self) -> bool:
+        return all(sandbox._end.done() for sandbox in self.made)
+
+
+@pytest.fixture(autouse=True)
+def _short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "LADDER_S", 0.2)
+    monkeypatch.setattr(sessions, "GRACE_S", 0.1)
+    monkeypatch.setattr(sessions, "START_GRACE_S", 0.1)
+
+
+async def lose(backend: FakeBackend) -> None:
+    backend.made[-1].lose()
+    await asyncio.sleep(0)
+
+
+async def test_a_session_closes_in_time_while_a_deaf_cell_runs() -> None:
+    backend = _Slow()
+    async with asyncio.timeout(3):
+        async with Session.open(backend=backend) as session:
+            backend.made[0].door._client._transport = deaf = _Deaf()
+            running = asyncio.ensure_future(session.execute("1", deadline_s=600))
+            await deaf.posted.wait()
+        cell = await running
+    run = read_run(session.run_dir)
+    assert (cell.status, cell.outputs[0].type, len(backend.made)) == ("sandbox_lost", "text", 1)
+    assert (run.status, [closed.status for closed in run.cells]) == ("done", ["sandbox_lost"])
+    assert verify(session.run_dir).status == "whole"
+    assert backend.all_ended()
+
+
+async def test_a_caller_who_leaves_waits_for_a_deaf_cell_no_longer_than_the_ladder() -> None:
+    backend = FakeBackend()
+    async with Session.open(backend=backend) as session, asyncio.timeout(3):
+        backend.made[0].door._client._transport = deaf = _Deaf()
+        running = asyncio.ensure_future(session.execute("1", deadline_s=600))
+        await deaf.posted.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await session.execute("log(2)")).text == "2"
+    assert [closed.status for closed in read_run(session.run_dir).cells] == ["sandbox_lost", "ok"]
+
+
+async def test_no_sandbox_is_left_when_a_session_closes_while_one_is_starting() -> None:
+    backend = _Slow(start_s=600)
+    async with asyncio.timeout(3):
+        async with Session.open(backend=backend) as session:
+            await lose(backend)
+            running = asyncio.ensure_future(session.execute("1"))
+            await backend.starting.wait()
+        with pytest.raises(SessionClosed):
+            await running
+    assert backend.all_ended()
+    assert verify(session.run_dir).status == "whole"
+
+
+async def test_all_who_find_a_sandbox_ended_get_the_same_new_one() -> None:
+    backend = _Slow(start_s=0.05)
+    async with Session.open(backend=backend) as session:
+        await lose(backend)
+        await asyncio.gather(
+            session.execute("1"), session.list_files(), session.screenshot(), session.write_file("a", b"")
+        )
+    assert len(backend.made) == 2
+    assert backend.all_ended()
+
+
+async def test_a_request_at_a_closed_session_starts_nothing() -> None:
+    backend = FakeBackend()
+    async with Session.open(backend=backend) as session:
+        pass
+    for request in (session.screenshot(), session.list_files(), session.read_file("a"), session.restart()):
+        with pytest.raises(CellwrightError):
+            await request
+    assert len(backend.made) == 1
+
+
+async def test_an_answer_does_not_wait_until_the_lost_sandbox_has_ended() -> None:
+    backend = _Slow(end_s=0.5)
+    async with Session.open(backend=backend) as session:
+        backend.made[0].door._client._transport = _Deaf()
+        started = time.monotonic()
+        cell = await session.execute("1", deadline_s=0.01)
+        assert (cell.status, time.monotonic() - started < 0.45) == ("sandbox_lost", True)
+        assert (await session.execute("log(2)")).text == "2"
+        assert backend.made[0]._end.done()
+    assert backend.all_ended()
+
+
+async def test_time_counts_from_the_request_where_a_sandbox_has_to_be_started_first() -> None:
+    backend = _Slow(start_s=0.4)
+    async with Session.open(backend=backend) as session:
+        await lose(backend)
+        late = await session.execute("log(1)", deadline_s=0.1, since=time.monotonic())
+        assert (late.status, "Nothing ran" in late.text) == ("error", True)
+        backend._start_s = 0
+        assert (await session.execute("log(2)", deadline_s=5, since=time.monotonic())).text.endswith("2")
+    assert [closed.status for closed in read_run(session.run_dir).cells] == ["error", "ok"]
+
+
+@pytest.mark.parametrize("fault", ["the run is gone", "a hanging process", "a disk error"])
+async def test_a_session_that_does_not_close_in_order_touches_no_other(fault: str) -> None:
+    backend = FakeBackend()
+    async with Pool(Spec(), capacity=2, backend=backend) as pool:
+        bad = await pool.session("bad", driver="guide")
+        good = await pool.session("good", driver="guide")
+        if fault == "the run is gone":
+            shutil.rmtree(bad.run_dir)
+        else:
+            error = TimeoutError() if fault == "a hanging process" else OSError(5, "Input/output error")
+            backend.made[0].close = _raising(error)  # type: ignore[method-assign]
+        await pool.close("bad")
+        assert (await good.execute("log(1)")).text == "1"
+        assert (await (await pool.session("bad", driver="guide")).execute("log(2)")).text == "2"
+
+
+def _raising(error: Exception):  # type: ignore[no-untyped-def]
+    async def close() -> None:
+        raise error
+
+    return close
