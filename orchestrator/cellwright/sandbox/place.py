@@ -3,7 +3,7 @@
 Flows in: who we are. Flows out: a `Place`: a private folder for sockets, and a uid that is never 0.
 Decided here: as root, every sandbox gets a numeric uid of its own from a range that no passwd entry is needed for,
 held by a lock that ends with our process; as anyone else, the sandbox runs as that user, because nobody else may be
-had without root.
+had without root; and that what a killed Cellwright left behind is removed by the next one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import fcntl
 import os
 import secrets
 import shutil
+import socket
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,9 @@ from cellwright.errors import SandboxUnavailable
 
 UIDS: Final = range(64001, 65000)
 """Below 65536, so that they exist in containers that map only the first 64 Ki ids too."""
+_UIDS: Final = "uids"
+_NEW_S: Final = 60.0
+"""Seconds that a folder is left alone in any case: its socket may not be listened at yet."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ def take_place() -> Place:
         SandboxUnavailable: As root, every uid of the range is in use.
     """
     base = sockets_folder()
+    _remove_left_behind(base)
     if os.getuid() != 0:
         return Place(_new_folder(base), os.getuid(), os.getgid(), None)
     uid, lock = _take_uid(base)
@@ -78,6 +84,34 @@ def sockets_folder() -> Path:
     return base
 
 
+def _remove_left_behind(base: Path) -> None:
+    """Remove the folders at whose sockets nobody listens any more: their owner was killed, and could not."""
+    for folder in base.iterdir():
+        try:
+            is_left = (
+                not folder.is_symlink()
+                and folder.is_dir()
+                and folder.name != _UIDS
+                and time.time() - folder.stat().st_mtime > _NEW_S
+                and not any(_is_listened_at(path) for path in folder.iterdir())
+            )
+        except OSError:  # its owner is removing it
+            continue
+        if is_left:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_listened_at(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as asking:
+        try:
+            asking.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:  # too many are waiting there
+            return True
+    return True
+
+
 def _new_folder(base: Path) -> Path:
     folder = base / secrets.token_hex(8)
     folder.mkdir(mode=0o700)
@@ -85,7 +119,7 @@ def _new_folder(base: Path) -> Path:
 
 
 def _take_uid(base: Path) -> tuple[int, int]:
-    locks = base / "uids"
+    locks = base / _UIDS
     locks.mkdir(mode=0o700, exist_ok=True)
     first = secrets.randbelow(len(UIDS))
     for n in range(len(UIDS)):
