@@ -14,6 +14,7 @@
     │   └── FileMissing
     ├── SessionBusy                409  two cells at once in one session
     ├── SessionClosed              410  it was closed, or its lease ended
+    ├── KernelEnded                410  the kernel that somebody is attached to
     ├── AtCapacity                 429  every sandbox is leased
     ├── EnvironmentMissing         503  this machine lacks something; `doctor` says what
     │   └── SandboxUnavailable     503  no sandbox could be started
@@ -131,6 +132,13 @@ class SessionClosed(CellwrightError):
 
     http_status = 410
     sentence = "The session is closed."
+
+
+class KernelEnded(CellwrightError):
+    """The kernel that somebody is attached to."""
+
+    http_status = 410
+    sentence = "The kernel has ended, by a restart or otherwise, and its variables are gone. Attach again."
 
 
 class AtCapacity(CellwrightError):

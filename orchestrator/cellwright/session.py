@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cellwright.attached import Attached
 from cellwright.egress import EgressRequest
 from cellwright.errors import CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
 from cellwright.files import copy_out
@@ -59,6 +60,8 @@ class Session:
         self._running: asyncio.Future[Cell] | None = None  # awaited by whoever called, and in _stop()
         self._cells = 0
         self._screen = Screen(given, journal)
+        self.attached = Attached(given, journal, self._touch)
+        """The way for a Jupyter client to its kernels."""
         self._closed = False
         self._end = _End("done")
         self.last_used = time.monotonic()
@@ -344,7 +347,7 @@ class Session:
             self.conclude("failed", reason=str(error) or type(error).__name__)
             raise
         finally:
-            self._closed = True
+            self._closed = self.attached.is_over = True
             if self._running is not None:
                 await self._stop(self._running)
             written = await self._finish()

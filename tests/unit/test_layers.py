@@ -14,7 +14,7 @@ LAYERS = (
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),
-    ("screen",),
+    ("screen", "attached"),
     ("lease",),
     ("running", "files", "doctor", "bench", "endings", "progress"),
     ("record", "policy", "approval", "budget"),

@@ -15,7 +15,7 @@ import typer
 import cellwright
 from cellwright.errors import CellwrightError
 
-_GROUPS: Final = ("run", "execute", "serve", "runs", "bench", "doctor")
+_GROUPS: Final = ("run", "execute", "serve", "attach", "runs", "bench", "doctor")
 """Files of this folder, in the order of `--help`; each has `register(app)`."""
 
 

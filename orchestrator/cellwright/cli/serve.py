@@ -19,6 +19,7 @@ from cellwright.errors import UsageError
 from cellwright.gateway.app import make_app
 from cellwright.gateway.auth import own_hosts, service_token
 from cellwright.pool import IDLE_S, Pool
+from cellwright.sandbox.tunnel import CHUNK_BYTES
 
 CLOSING_S = 5
 """Seconds that open requests have once the service is told to end; their cells are interrupted."""
@@ -50,7 +51,14 @@ def serve(
     pool = Pool(spec, capacity=max_sessions, idle_s=idle)
     app = make_app(pool, token=token, hosts=own_hosts(host, bound))
     config = uvicorn.Config(
-        app, log_level="warning", lifespan="on", timeout_graceful_shutdown=CLOSING_S, access_log=False
+        app,
+        log_level="warning",
+        lifespan="on",
+        timeout_graceful_shutdown=CLOSING_S,
+        access_log=False,
+        ws="websockets-sansio",
+        ws_max_size=CHUNK_BYTES,
+        ws_per_message_deflate=False,
     )
     url = f"http://{_in_url(host)}:{bound}"
     with announced(url):

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,19 @@ def announced(url: str) -> Iterator[None]:
             file.unlink(missing_ok=True)
 
 
-@contextmanager
-def service_client() -> Iterator[httpx2.Client]:
-    """Return a client of the running service.
+@dataclass(frozen=True)
+class Address:
+    """Where the running service is."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+def address() -> Address:
+    """Return where the running service is.
 
     Raises:
-        ServiceUnreachable: None is running, or it does not answer.
+        ServiceUnreachable: None is running.
     """
     url = os.environ.get("CELLWRIGHT_URL") or _written().get("url")
     if url is None:
@@ -61,7 +69,18 @@ def service_client() -> Iterator[httpx2.Client]:
         token = os.environ.get("CELLWRIGHT_TOKEN") or token_file().read_text().strip()
     except OSError:
         token = ""
-    headers = {"Authorization": f"Bearer {token}"}
+    return Address(url, token)
+
+
+@contextmanager
+def service_client() -> Iterator[httpx2.Client]:
+    """Return a client of the running service.
+
+    Raises:
+        ServiceUnreachable: None is running, or it does not answer.
+    """
+    service = address()
+    url, headers = service.url, {"Authorization": f"Bearer {service.token}"}
     # a cell may take as long as its deadline says; the service owns time
     with httpx2.Client(base_url=url, headers=headers, timeout=httpx2.Timeout(5, read=None), trust_env=False) as client:
         try:

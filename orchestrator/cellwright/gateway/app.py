@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse
 
 from cellwright import __version__
 from cellwright.errors import BadRequest, CellwrightError
-from cellwright.gateway import execute, sessions
+from cellwright.gateway import execute, kernels, sessions
 from cellwright.gateway.auth import Guard, refusal
 from cellwright.pool import Pool
 
@@ -42,6 +42,7 @@ def make_app(pool: Pool, *, token: str, hosts: Collection[str]) -> FastAPI:
     app = FastAPI(title="Cellwright", version=__version__, lifespan=lifespan)
     app.include_router(execute.router)
     app.include_router(sessions.router)
+    app.include_router(kernels.router)
     app.add_exception_handler(CellwrightError, _ours)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(Exception, _unforeseen)

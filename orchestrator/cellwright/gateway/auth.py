@@ -1,7 +1,7 @@
 """Who may ask the gateway anything.
 
-Flows in: a request's headers. Flows out: the request, or a refusal of one sentence. Decided here: everything but
-`GET /health` needs the token; a request that comes from a web page, or under a name that is not ours (DNS rebinding),
+Flows in: a request's headers, be it for HTTP or for a WebSocket. Flows out: the request, or a refusal of one sentence.
+Decided here: everything but `GET /health` needs the token; a request that comes from a web page, or under a name that is not ours (DNS rebinding),
 is refused before its body is read.
 """
 
@@ -39,7 +39,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, then pass on or refuse."""
-        if scope["type"] == "http":
+        if scope["type"] in {"http", "websocket"}:  # a refused WebSocket is answered as HTTP, before it is one
             try:
                 self._check(scope)
             except AuthError as error:
@@ -54,7 +54,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
             raise OriginRefused("The request comes from a web page (it has an Origin header), and those are refused.")
-        if scope["path"] == "/health" and scope["method"] == "GET":
+        if scope["path"] == "/health" and scope.get("method") == "GET":
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):

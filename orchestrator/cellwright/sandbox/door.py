@@ -9,18 +9,29 @@ answer means the sandbox is lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
-from cellwright.errors import BadPath, FileMissing, SandboxLost, UsageError
-from cellwright_kernel.wire import EVENT, ClosedEvent, Event, Execute, FileInfo, Language, Ready
+from cellwright.errors import BadPath, FileMissing, KernelEnded, SandboxLost, UsageError
+from cellwright.sandbox.tunnel import Tunnel, TunnelRefused, open_tunnel
+from cellwright_kernel.wire import (
+    EVENT,
+    Channel,
+    ClosedEvent,
+    Event,
+    Execute,
+    FileInfo,
+    KernelConnection,
+    Language,
+    Ready,
+)
 
 SILENCE_S: Final = 5.0
 """Seconds without any event, heartbeats included, after which the kernel host counts as gone."""
@@ -38,6 +49,7 @@ SCREEN_BYTES: Final = 64 * 1024**2
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _FILES: Final = TypeAdapter(list[FileInfo])
+_Answer = TypeVar("_Answer", Ready, KernelConnection)
 
 
 class Door:
@@ -55,11 +67,14 @@ class Door:
             trust_env=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # what the inside sets is not kept
         )
+        self._socket_path: Path | None = None
 
     @classmethod
     def at(cls, socket_path: Path) -> Door:
         """Return the door behind a Unix socket."""
-        return cls(httpx2.AsyncHTTPTransport(uds=str(socket_path)))
+        door = cls(httpx2.AsyncHTTPTransport(uds=str(socket_path)))
+        door._socket_path = socket_path
+        return door
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -108,6 +123,34 @@ class Door:
         path = f"/kernels/{language}/restart"
         async with self._request("POST", path, silence_s=RESTART_S, whole_s=RESTART_S) as response:
             await _bounded(response, 4096)
+
+    async def connection(self, language: Language) -> KernelConnection:
+        """Return what a Jupyter client must know of a kernel, which is started if there is none."""
+        path = f"/kernels/{language}/connection"
+        async with self._request("GET", path, silence_s=RESTART_S, whole_s=RESTART_S) as response:
+            return _checked(KernelConnection, await _bounded(response, 4096))
+
+    @asynccontextmanager
+    async def tunnel(
+        self, language: Language, channel: Channel, kernel_id: str, on_send: Callable[[], None]
+    ) -> AsyncIterator[Tunnel]:
+        """Open a tunnel to one socket of the kernel of this id, and close it at the end.
+
+        Raises:
+            KernelEnded: That kernel is not there any more.
+            UsageError: This sandbox's door has no tunnels.
+            SandboxLost: The kernel host did not open it.
+        """
+        if self._socket_path is None:
+            raise UsageError("The kernels of this kind of sandbox cannot be attached to. Nothing was done.")
+        url = f"ws://sandbox/kernels/{language}/{channel}?kernel_id={quote(kernel_id)}"
+        try:
+            async with open_tunnel(url, socket_path=self._socket_path, on_send=on_send) as tunnel:
+                yield tunnel
+        except TunnelRefused as error:
+            if error.status == KernelEnded.http_status:
+                raise KernelEnded from error
+            raise SandboxLost(f"The kernel host opened no tunnel (status {error.status}): {error.said}") from error
 
     async def screenshot(self, known: str | None = None) -> tuple[bytes, str] | None:
         """Take a screenshot of the whole desktop.
@@ -228,7 +271,7 @@ def _event(line: bytes) -> Event:
         raise SandboxLost(f"The kernel host said what no kernel host says: {_first(error)}.") from error
 
 
-def _checked(kind: type[Ready], data: bytes) -> Ready:
+def _checked(kind: type[_Answer], data: bytes) -> _Answer:
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
