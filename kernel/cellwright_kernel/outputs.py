@@ -26,6 +26,8 @@ _EXACT: Final = ("log", "notice")
 """Sources whose text is passed on as it is."""
 
 Message = Mapping[str, Any]
+Gap = tuple[int, int]
+"""Where characters of a text were left out before it came here, and how many."""
 
 
 class Outputs:
@@ -67,10 +69,10 @@ class Outputs:
                 self._stream(content, of_cell, _count(message, "missing_chars"))
             case "display_data":
                 self._before_next(of_cell)
-                self._display(content, _said_source(message), of_cell, _count(message, "missing_chars"))
+                self._display(content, _said_source(message), of_cell, _gap(message))
             case "execute_result":
                 self._before_next(of_cell)
-                self._display(content, "result", of_cell)
+                self._display(content, "result", of_cell, _gap(message))
             case "error":
                 self._before_next(of_cell)
                 self._text(_error_text(content), "error", of_cell)
@@ -136,19 +138,23 @@ class Outputs:
             self._shown.add_text(text, writing.source, writing.of_cell)
 
     def _text(
-        self, text: str, source: Source, of_cell: int | None, display_id: str | None = None, left_out: int = 0
+        self, text: str, source: Source, of_cell: int | None, display_id: str | None = None, gap: Gap = (0, 0)
     ) -> None:
         self._end_writing()
-        self._shown.add_text(self._long(text, left_out), source, of_cell, display_id)
+        self._shown.add_text(self._long(text, gap), source, of_cell, display_id)
 
-    def _long(self, text: str, left_out: int = 0) -> LongText:
+    def _long(self, text: str, gap: Gap = (0, 0)) -> LongText:
         long = LongText(self._allowance)
+        at, left_out = gap
+        text = without_surrogates(text)
         if left_out:
+            long.write(text[:at])
             long.skip(left_out)
-        long.write(without_surrogates(text))
+            text = text[at:]
+        long.write(text)
         return long
 
-    def _display(self, content: Mapping[str, Any], source: Source, of_cell: int | None, left_out: int = 0) -> None:
+    def _display(self, content: Mapping[str, Any], source: Source, of_cell: int | None, gap: Gap) -> None:
         self._end_writing()
         display_id = _display_id(content)
         for item in self._items(content, source):
@@ -156,7 +162,7 @@ class Outputs:
                 self._shown.add_image(item, of_cell, display_id)
             else:
                 named = None if item.source == "notice" else display_id
-                self._text(item.text, item.source, of_cell, named, left_out)
+                self._text(item.text, item.source, of_cell, named, gap)
 
     def _update(self, content: Mapping[str, Any], source: Source) -> None:
         """Put a new picture or text in the place of every one with this id; nothing when there is none."""
@@ -247,6 +253,10 @@ def _count(message: Message, name: str) -> int:
     """Return how much a cell said before this message that its kernel counted and did not send."""
     found = _mapping(_mapping(message.get("metadata")).get("cellwright")).get(name)
     return found if isinstance(found, int) and 0 < found < 2**53 else 0
+
+
+def _gap(message: Message) -> Gap:
+    return _count(message, "missing_at"), _count(message, "missing_chars")
 
 
 def _display_id(content: Mapping[str, Any]) -> str | None:

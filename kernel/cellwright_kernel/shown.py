@@ -139,7 +139,7 @@ class Shown:
         yield from self.take()
         if self._middle.items:
             text = Text(
-                text=f"[... {self._middle.described()} stood here and are left out: a cell may show {CELL_ITEMS} outputs, "
+                text=f"[... {self._middle.described()} stood here and {self._middle.verb} left out: a cell may show {CELL_ITEMS} outputs, "
                 f"{CELL_CHARS:,} characters and {CELL_BYTES // 1024**2} MiB. Only what is shown was cut; the code ran as if nothing was. Show less "
                 "at a time to see them. ...]",
                 source="notice",
@@ -239,11 +239,16 @@ class _Left:
         self.items += items
         self._unseen += items
 
+    @property
+    def verb(self) -> str:
+        return "is" if self.items == 1 else "are"
+
     def described(self) -> str:
+        outputs = "1 output" if self.items == 1 else f"{self.items:,} outputs"
         if self._unseen:  # how many characters and images they had, nobody knows
-            return f"{self.items:,} outputs" + (", images among them," if self.images else "")
+            return outputs + (", images among them," if self.images else "")
         images = f", {self.images} images among them," if self.images else ""
-        return f"{self.items:,} outputs{images} with {self.text.chars:,} characters"
+        return f"{outputs}{images} with {self.text.chars:,} characters"
 
     def _stand_at(self, number: int) -> None:
         self.number = min(self.number, number) if self.items else number

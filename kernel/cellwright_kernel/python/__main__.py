@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import builtins
-import contextlib
 import getpass
 import logging
 import os
@@ -38,6 +37,7 @@ from cellwright_kernel.python.kernel import CellKernel
 from cellwright_kernel.python.last_words import LastWordsBox
 from cellwright_kernel.python.namespace import Namespace, prepare_pyautogui
 from cellwright_kernel.python.page_pictures import prepare_pictures
+from cellwright_kernel.python.progress_bars import prefer_plain_bars
 from cellwright_kernel.python.spawned import prepare_spawn
 from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.python.text_stream import TextStream
@@ -136,9 +136,8 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         self.writer = Writer(self.iopub_socket, box, self._real_stderr)
         sys.stdout = TextStream(self.writer, "stdout")
         sys.stderr = TextStream(self.writer, "stderr")
-        for stream in (sys.__stdout__, sys.__stderr__):
-            with contextlib.suppress(AttributeError):
-                stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+        # Python's own would hold text back in a buffer that nobody empties before the process ends
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc, assignment]
         self.writer.start()
 
     def _init_cells(self) -> None:
@@ -152,6 +151,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         after_import = AfterImport()
         after_import.install()
         kernel.figures = Figures(show, after_import)
+        prefer_plain_bars(after_import)
         browser = BrowserLink(show.notice, after_import, self._real_stderr)
         kernel.dialogs = browser.dialogs
         prepare_pictures(show.notice, after_import)

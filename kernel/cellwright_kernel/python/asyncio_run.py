@@ -1,7 +1,7 @@
 """`asyncio.run()` inside a cell: on the kernel's own loop, which is running already.
 
-Flows in: a cell's code, as a coroutine. Flows out: the same, able to call `asyncio.run` (and `run_until_complete`) in its
-synchronous parts. Decided here: each stretch of the cell that does not wait runs in a greenlet of its own. When it calls
+Flows in: a cell's code, as a coroutine. Flows out: the same, able to call `asyncio.run` (and `Runner.run`, and any loop's
+`run_until_complete`) in its synchronous parts. Decided here: each stretch of the cell that does not wait runs in a greenlet of its own. When it calls
 `asyncio.run`, that greenlet stops, the cell itself awaits the coroutine, and the greenlet goes on with what came of it. So
 scripts written for `asyncio.run` work, also with `page`, whose objects belong to the kernel's loop; and the loop is never
 entered twice.
@@ -52,6 +52,8 @@ def allow_asyncio_run(loop: asyncio.AbstractEventLoop) -> None:
     """Put our `asyncio.run` in place of Python's, which refuses while a loop runs."""
     original_run = asyncio.run
     original_until_complete = loop.run_until_complete
+    original_of_runner = asyncio.Runner.run
+    original_of_any_loop = asyncio.BaseEventLoop.run_until_complete
 
     def run(main: Coroutine[Any, Any, Any], **options: Any) -> Any:
         stretch = getcurrent()
@@ -65,6 +67,20 @@ def allow_asyncio_run(loop: asyncio.AbstractEventLoop) -> None:
             return stretch.parent.switch(future)
         return original_until_complete(future)
 
+    def run_of_runner(runner: asyncio.Runner, coro: Coroutine[Any, Any, Any], **options: Any) -> Any:
+        stretch = getcurrent()
+        if isinstance(stretch, _Stretch):
+            return stretch.parent.switch(coro)
+        return original_of_runner(runner, coro, **options)
+
+    def until_complete_of_any(any_loop: asyncio.BaseEventLoop, future: Any) -> Any:
+        stretch = getcurrent()
+        if isinstance(stretch, _Stretch) and asyncio.iscoroutine(future):  # a future would belong to the other loop
+            return stretch.parent.switch(future)
+        return original_of_any_loop(any_loop, future)
+
     run.__doc__ = original_run.__doc__
     asyncio.run = run
+    asyncio.Runner.run = run_of_runner  # type: ignore[method-assign, assignment]
+    asyncio.BaseEventLoop.run_until_complete = until_complete_of_any  # type: ignore[method-assign, assignment]
     loop.run_until_complete = run_until_complete  # type: ignore[method-assign, assignment]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from typing import Any
 
 from IPython.core.displaypub import DisplayPublisher
@@ -112,22 +113,34 @@ class PlainFormatter(DisplayFormatter):  # type: ignore[misc]
         offered = dict(bundle or {})
         for media_type, method in (("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_")):
             if media_type not in offered and hasattr(value, method):
-                found = getattr(value, method)()
+                try:
+                    found = getattr(value, method)()
+                except Exception as error:  # the model's own method may do anything; its text is still worth showing
+                    return self._without_image(value, f"{type(error).__name__}: {error}")
                 offered[media_type] = found[0] if isinstance(found, tuple) else found
         for media_type in _IMAGE_TYPES:
             if offered.get(media_type) is not None:
                 return self._checked(value, offered[media_type])
-        if type(value).__module__.startswith("IPython.") and isinstance(getattr(value, "data", None), str):
-            return {
-                "text/plain": value.data
-            }, {}  # HTML("..."), Markdown("..."): their source says more than their repr
+        if isinstance(offered.get("text/plain"), str):
+            return {"text/plain": offered["text/plain"]}, {}
+        if type(value).__module__.startswith(
+            "IPython."
+        ):  # HTML("..."), JSON(...): their source says more than their repr
+            data = getattr(value, "data", None)
+            if isinstance(data, dict | list):
+                data = json.dumps(data, ensure_ascii=False, default=str)
+            if isinstance(data, str):
+                return {"text/plain": data}, {}
         return None
 
     def _checked(self, value: Any, data: object) -> tuple[dict[str, str], dict[str, Any]]:
         try:
             return _bundle(_picture_of(data))
         except ValueError as error:
-            return {"text/plain": f"{self._plain(value)}\n[its image could not be shown: {error}]"}, {}
+            return self._without_image(value, str(error))
+
+    def _without_image(self, value: Any, reason: str) -> tuple[dict[str, str], dict[str, Any]]:
+        return {"text/plain": f"{self._plain(value)}\n[its image could not be shown: {reason}]"}, {}
 
     def _plain(self, value: Any) -> str:
         if isinstance(value, str):

@@ -27,6 +27,7 @@ _SYNC_API_HINT = (
     "Hint: the sync API cannot run here. Use the async one: `page` is ready-made, as in `await page.goto(url)`; "
     "or `from playwright.async_api import async_playwright`."
 )
+_DEBUGGER_HINT = "Hint: nobody is there to type into a debugger. Use log(), or look at the variables in the next cell: they are kept."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,13 @@ def describe(error: BaseException, before: tuple[str, ...] = (), after: tuple[st
     """
     if type(error).__module__ == "IPython.core.error":  # a magic used wrongly: where it happened is plain
         return Failure(type(error).__name__, _text(error), (*before, f"{type(error).__name__}: {_text(error)}", *after))
+    error = _as_raised(error)
     if isinstance(error, SystemExit) and not after:
         after = ("The kernel goes on: exit() only ends the cell. Variables are kept.",)
     if "Sync API inside the asyncio loop" in _text(error):
         after = (*after, _SYNC_API_HINT)
+    if type(error).__name__ == "BdbQuit":
+        after = (*after, _DEBUGGER_HINT)
     lines = _bounded(list(_lines(error)))
     if isinstance(error, SystemExit) and error.code is None:
         lines[-1] = "SystemExit"
@@ -85,7 +89,21 @@ def is_own_file(filename: str) -> bool:
     if filename.startswith("<"):
         return False
     path = os.path.realpath(filename)
-    return path.startswith(_home()) and not path.startswith(_installed())
+    if not path.startswith(_home()) or path.startswith(_installed()):
+        return False
+    return Path(filename).is_absolute() or Path(filename).is_file()  # compiled libraries name `pandas/_libs/index.pyx`
+
+
+def _as_raised(error: BaseException) -> BaseException:
+    """A StopIteration that left a cell: Python calls it a RuntimeError, because a cell runs as a coroutine."""
+    cause = error.__cause__
+    if isinstance(error, RuntimeError) and isinstance(cause, StopIteration) and not _has_own_frame(error.__traceback__):
+        return cause
+    return error
+
+
+def _has_own_frame(trace: TracebackType | None) -> bool:
+    return any(is_own_file(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(trace))
 
 
 def _home() -> str:

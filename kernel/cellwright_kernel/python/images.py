@@ -107,6 +107,8 @@ def from_bytes(data: bytes) -> Picture:
 
 def encode(image: Any) -> Picture:
     """A PIL image as PNG. Level 1 of zlib: a 1440x900 screen takes 12 ms, at level 6 it takes 18."""
+    if 0 in image.size:
+        raise ValueError(f"an image of {image.width} x {image.height} pixels has nothing to show")
     notice = None
     if _is_huge(image.size):
         size, image = image.size, _scaled(image)
@@ -141,7 +143,7 @@ def _dots_per_inch(figure: Any) -> tuple[float, str | None]:
     width, height = (round(inches * figure.dpi) for inches in figure.get_size_inches())
     if not _is_huge((width, height)):
         return figure.dpi, None
-    dpi = figure.dpi * min(_SHOWN[0] / width, _SHOWN[1] / height)
+    dpi = 0.95 * figure.dpi * min(_SHOWN[0] / width, _SHOWN[1] / height)  # a margin is added around it
     return dpi, (
         f"The next figure was drawn at {dpi:.3g} dots per inch instead of {figure.dpi:g}, at which it has {width} x {height} pixels."
     )

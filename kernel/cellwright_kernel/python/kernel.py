@@ -127,6 +127,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
 
     async def _whole_cell(self, code: str, name: str) -> None:
         self.shell.is_showing = False
+        code = code.removeprefix("\ufeff")  # what some editors begin a file with
         tree = self.shell.parsed(code, name)
         await self.namespace.bind(code, tree)
         self.shell.events.trigger("pre_execute")

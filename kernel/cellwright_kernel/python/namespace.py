@@ -36,6 +36,7 @@ class Namespace:
         self._bound: dict[str, Any] = {}
         shell.given = {"log": show.log, "display": show.display, "time": time}
         self._variables.update(shell.given)
+        shell.user_ns_hidden.update(shell.given)
 
     async def bind(self, code: str, tree: ast.Module | None) -> None:
         """Define what this cell mentions and is not there yet."""

@@ -15,6 +15,9 @@ from typing import Any
 ROOM_BYTES = 64 * 1024 * 1024
 """What one cell may send; what comes after is cut here, at the source."""
 
+EXTRAS = 64
+"""Results, shown texts and images that it may still send after that, each of at most 64 KiB."""
+
 _ATTRIBUTE = "_cellwright_origin"
 
 
@@ -27,6 +30,7 @@ class Origin:
     """Header of its execute_request: the parent of every message of this cell."""
     room: int = ROOM_BYTES
     """Bytes that it may still send."""
+    extras: int = EXTRAS
     running: bool = True
     msg_id: str = field(init=False)
 

@@ -1,14 +1,36 @@
 """What a cell says beyond its room: counted, and only the end of it kept.
 
 Flows in: text after the cell's room is spent. Flows out: the last 64 KiB of it, with the number of characters left out
-before. Decided here: that the end is kept, because it is where a program says how it went.
+before. Decided here: that the end is kept, because it is where a program says how it went; and of one value or log that is
+larger than the room, the beginning too.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 _TAIL_CHARS = 64 * 1024
+_HALF_CHARS = 32 * 1024
+
+
+def shortened_text(text: str) -> tuple[str, dict[str, int]]:
+    """A text's beginning and end, and the notes that say what is missing between: how much, and after how much."""
+    missing = len(text) - 2 * _HALF_CHARS
+    if missing <= 0:
+        return text, {}
+    return text[:_HALF_CHARS] + text[-_HALF_CHARS:], {"missing_chars": missing, "missing_at": _HALF_CHARS}
+
+
+def shortened(data: dict[str, Any]) -> dict[str, int] | None:
+    """Shorten what a message shows, in place; its notes, or None when it is an image that cannot be shortened."""
+    notes: dict[str, int] = {}
+    for media_type, value in data.items():
+        if media_type == "text/plain":
+            data[media_type], notes = shortened_text(value)
+        elif len(value) > 2 * _HALF_CHARS:
+            return None
+    return notes
 
 
 class Overflow:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import os
 import subprocess
 import sys
+import tokenize
 from types import CodeType
 from typing import Any, ClassVar
 
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.compilerop import CachingCompiler
+from IPython.core.interactiveshell import ExecutionResult
 from IPython.utils.text import SList
 from traitlets import Any as AnyTrait
 from traitlets import Dict, Type
@@ -27,6 +30,7 @@ from cellwright_kernel.python.display import PlainFormatter, Publisher, Show
 from cellwright_kernel.python.result_hook import ResultHook
 
 _COMPILE = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_SILENT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.DEDENT, tokenize.ENDMARKER})
 _NOT_AWAITED = "[a coroutine that was not awaited: nothing of it ran. Put `await` before it.]"
 
 
@@ -86,6 +90,12 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
     def init_user_ns(self) -> None:
         """Little: `In`, `Out` and the rest would keep every value alive. Also called by `%reset`."""
         self.user_ns.update(self.given, get_ipython=self.get_ipython, _dh=self.history_manager.dir_hist)  # _dh: for %cd
+        self.user_ns_hidden.update(self.user_ns)  # %who names what the model has defined
+
+    def reset(self, *args: Any, **options: Any) -> None:
+        """`%reset`, and at the start."""
+        super().reset(*args, **options)
+        self.last_execution_result = ExecutionResult(None)  # %xdel looks into it
 
     def init_displayhook(self) -> None:
         """As IPython's, without its names for the last three values."""
@@ -218,5 +228,11 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
 
 
 def _is_silenced(code: str) -> bool:
-    """Whether it ends in a semicolon, as in `plt.plot(x);`."""
-    return code.rstrip().endswith(";")
+    """Whether it ends in a semicolon, as in `plt.plot(x);`, with or without a comment after it."""
+    if ";" not in code.rstrip().rpartition("\n")[2]:
+        return False
+    try:
+        tokens = [token for token in tokenize.generate_tokens(io.StringIO(code).readline) if token.type not in _SILENT]
+    except (tokenize.TokenError, SyntaxError):  # IPython's dialect
+        return code.rstrip().endswith(";")
+    return bool(tokens) and tokens[-1].string == ";"

@@ -20,7 +20,7 @@ from typing import Any
 from cellwright_kernel.python.iopub import Gate, Iopub
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
 from cellwright_kernel.python.origin import Origin
-from cellwright_kernel.python.overflow import Overflow
+from cellwright_kernel.python.overflow import Overflow, shortened, shortened_text
 
 _STREAM_FDS = {"stdout": 1, "stderr": 2}
 _READ_BYTES = 64 * 1024
@@ -128,7 +128,8 @@ class Writer:
             origin: The cell it belongs to; without one nothing is sent.
             msg_type: Jupyter's name of the message.
             content: Its content, ready for JSON.
-            size: Bytes that it takes of the cell's room; counted and dropped when there is none left.
+            size: Bytes that it takes of the cell's room. When there is none left, a few texts are shortened and small
+                images sent; what comes after is counted and dropped.
             metadata: Of the message, not of its content.
         """
         if origin is None:
@@ -137,12 +138,18 @@ class Writer:
         def act() -> None:
             self._drain()
             self._flush()
+            notes = metadata or {}
             if size > origin.room:
-                self._overflow(origin).count_item()
-                return
+                short = shortened(content.get("data", {})) if origin.extras > 0 else None
+                if short is None:
+                    self._overflow(origin).count_item()
+                    return
+                origin.extras -= 1
+                notes = {**notes, "cellwright": {**notes.get("cellwright", {}), **short}}
+            else:
+                origin.room -= size
             self._flush_overflow(origin)
-            origin.room -= size
-            self._iopub.message(msg_type, content, origin.parent, metadata or {})
+            self._iopub.message(msg_type, content, origin.parent, notes)
 
         self._gate.run(act)
 
@@ -212,15 +219,19 @@ class Writer:
     def _log(self, origin: Origin, text: str) -> None:
         self._drain()
         self._flush()
-        if origin in self._overflows or len(text) > origin.room:
+        if origin in self._overflows or (len(text) > origin.room and origin.extras <= 0):
             self._overflow(origin).add("log", text)
             return
+        notes: dict[str, int] = {}
+        if len(text) > origin.room:
+            origin.extras -= 1
+            text, notes = shortened_text(text)
         data = _encode(text)
         origin.room -= len(data)
         self._box.begin("log", origin.msg_id)
         if len(data) <= SLOT_BYTES:
             self._box.add(data)
-        self._send_log(origin, data.decode(), {"seq": self._box.seq})
+        self._send_log(origin, data.decode(), {"seq": self._box.seq, **notes})
 
     def _send_log(self, origin: Origin, text: str, notes: dict[str, int]) -> None:
         content = {"data": {"text/plain": text}, "metadata": {"cellwright": {"source": "log"}}, "transient": {}}
