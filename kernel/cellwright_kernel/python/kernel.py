@@ -115,15 +115,15 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
 
     async def _end_of_failed(self, *, is_interrupted: bool) -> None:
         """What it has drawn is shown with the rest of its output, unless that could take the time it must not have."""
-        self.shell.events.trigger("post_execute")
         await self.dialogs.after_failed_cell(is_interrupted=is_interrupted)
         if is_interrupted:
             self.figures.drop()
-            return
-        try:
-            self.figures.after_cell()
-        except Exception as error:
-            sys.stderr.write(f"An open figure could not be shown: {error}\n")
+        else:
+            try:
+                self.figures.after_cell()
+            except Exception as error:
+                sys.stderr.write(f"An open figure could not be shown: {error}\n")
+        self.shell.events.trigger("post_execute")
 
     async def _whole_cell(self, code: str, name: str) -> None:
         self.shell.is_showing = False
@@ -132,8 +132,8 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         await self.namespace.bind(code, tree)
         self.shell.events.trigger("pre_execute")
         await self.shell.run_code_of_cell(code, name, tree)
+        self.figures.after_cell()  # first: what `%matplotlib inline` does at the event would show them again
         self.shell.events.trigger("post_execute")
-        self.figures.after_cell()
 
     @property
     def kernel_info(self) -> dict[str, Any]:
