@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cellwright.errors import BadPath, CellwrightError, UsageError
 from cellwright.record.journal import Journal
 from cellwright.record.records import CopiedFile
-from cellwright.sandbox.base import Spec
 from cellwright.sandbox.door import FILE_BYTES, Door
 
 OUT_FILES: Final = 1000
@@ -35,29 +34,39 @@ async def copy_in(paths: Sequence[Path], door: Door, journal: Journal) -> tuple[
     for source, name in list(_files_below(paths)):
         data = source.read_bytes()
         await door.write_file(name, data)
-        copied.append(CopiedFile(path=name, size_bytes=len(data), sha256=journal.blob(data)))
+        sha256 = journal.blob(data)
+        copied.append(CopiedFile(path=name, size_bytes=len(data), sha256=sha256, kept=journal.keeps(sha256)))
     return tuple(copied)
 
 
-async def copy_out(door: Door, spec: Spec) -> tuple[CopiedFile, ...]:
-    """Copy what is new in the sandbox's home into the caller's folder; return the files written."""
-    if spec.out is None:
-        return ()
-    entered = {name: source.stat().st_size for source, name in _files_below(spec.files)}
+async def copy_out(door: Door, folder: Path, entered: Iterable[CopiedFile]) -> tuple[CopiedFile, ...]:
+    """Copy what is new or changed in the sandbox's home into the caller's folder; return the files written.
+
+    Args:
+        door: Of the sandbox.
+        folder: The caller's; it is made if it is not there.
+        entered: What was copied in, by `copy_in`: what is still the same stays where it is.
+
+    Raises:
+        UsageError: There is more than is copied out; what came first was copied.
+    """
+    known = {file.path: file.sha256 for file in entered}
     written: list[CopiedFile] = []
     size = 0
     for info in await door.list_files():
-        if _is_hidden(info.path) or entered.get(info.path) == info.size_bytes:
+        if _is_hidden(info.path):
             continue
-        size += info.size_bytes
-        if len(written) >= OUT_FILES or size > OUT_BYTES:
+        if len(written) >= OUT_FILES or size + info.size_bytes > OUT_BYTES:
             raise UsageError(
                 f"The sandbox's home holds more than is copied out ({OUT_FILES} files, {OUT_BYTES >> 20} MiB). "
-                f"{len(written)} files were copied to {spec.out}."
+                f"{len(written)} files were copied to {folder}."
             )
         data = b"".join([chunk async for chunk in door.read_file(info.path)])
-        _write(spec.out, info.path, data)
         sha256 = hashlib.sha256(data).hexdigest()
+        if known.get(info.path) == sha256:
+            continue
+        size += len(data)
+        _write(folder, info.path, data)
         written.append(CopiedFile(path=info.path, size_bytes=len(data), sha256=sha256))
     return tuple(written)
 

@@ -37,6 +37,8 @@ class Lease:
         self._changing = asyncio.Lock()  # a start takes seconds, and several may wait for it
         self._losing: asyncio.Task[None] | None = None  # awaited before the next start, and in close()
         self._is_over = False
+        self.entered: tuple[records.CopiedFile, ...] = ()
+        """The caller's files that were copied into the sandbox of now."""
 
     def __repr__(self) -> str:
         return repr(self._sandbox)
@@ -60,9 +62,9 @@ class Lease:
             SandboxUnavailable: No sandbox could be started.
         """
         self._sandbox, self._ended = await self._backend.start(self._spec, egress_socket=self._egress_socket), None
-        copied = await copy_in(self._spec.files, self._sandbox.door, self._journal)
+        self.entered = await copy_in(self._spec.files, self._sandbox.door, self._journal)
         self._ended = asyncio.ensure_future(self._sandbox.ended())
-        return copied
+        return self.entered
 
     async def living(self) -> Sandbox:
         """Return the sandbox; where it has ended, a new one.

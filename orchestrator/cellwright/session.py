@@ -236,7 +236,9 @@ class Session:
         """Write a file into the sandbox's home."""
         self._touch()
         await (await self._door()).write_file(path, data)
-        self.journal.append(records.FileWritten(path=path, sha256=self.journal.blob(data), size_bytes=len(data)))
+        sha256 = self.journal.blob(data)
+        kept = self.journal.keeps(sha256)
+        self.journal.append(records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=kept))
 
     async def delete_file(self, path: str) -> None:
         """Remove a file from the sandbox's home."""
@@ -358,7 +360,7 @@ class Session:
         await self._screen.taken()
         if self.spec.out is None or not self._lease.lives:
             return ()
-        return await copy_out(self._lease.sandbox.door, self.spec)
+        return await copy_out(self._lease.sandbox.door, self.spec.out, self._lease.entered)
 
     def _refuse(self) -> None:
         if self._closed:

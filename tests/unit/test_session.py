@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from pathlib import Path
 
 import httpx2
@@ -10,6 +11,7 @@ import pytest
 
 from cellwright.errors import CodeTooLarge, SessionBusy, SessionClosed, UsageError
 from cellwright.record.reader import read_run
+from cellwright.record.verdict import verify
 from cellwright.sandbox.base import Spec
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
@@ -136,15 +138,29 @@ async def test_a_closed_session_says_so() -> None:
         await session.execute("1")
 
 
-async def test_files_go_in_and_new_ones_come_out(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("a,b\n")
-    backend = FakeBackend()
-    spec = Spec(files=(tmp_path / "in.csv",), out=tmp_path / "out")
-    async with Session.open(spec, backend=backend) as session:
+async def test_files_go_in_and_new_and_changed_ones_come_out(tmp_path: Path) -> None:
+    given = [tmp_path / "in.csv", tmp_path / "changed.csv"]
+    for path in given:
+        path.write_text("a,b\n")
+    async with Session.open(Spec(files=tuple(given), out=tmp_path / "out"), backend=FakeBackend()) as session:
         assert await session.read_file("in.csv") == b"a,b\n"
+        await session.write_file("changed.csv", b"b,a\n")  # of the same size
         await session.write_file("results/new.txt", b"new")
         await session.write_file(".cache/x", b"hidden")
-    assert [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*.*")] == [Path("results/new.txt")]
+        given[0].unlink()  # what the caller does with his own meanwhile is nothing to the sandbox
+    out = {str(path.relative_to(tmp_path / "out")): path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
+    assert out == {"changed.csv": b"b,a\n", "results/new.txt": b"new"}
+
+
+async def test_a_run_keeps_the_files_that_entered_and_says_when_one_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n")
+    async with Session.open(Spec(files=(tmp_path / "in.csv",)), backend=FakeBackend()) as session:
+        await session.write_file("new.txt", b"new")
+    entered = [hashlib.sha256(data).hexdigest() for data in (b"a,b\n", b"new")]
+    assert verify(session.run_dir).problems == ()
+    for sha256 in entered:
+        (session.run_dir / "blobs" / sha256).unlink()
+    assert [problem.file for problem in verify(session.run_dir).problems] == sorted(f"blobs/{one}" for one in entered)
 
 
 async def test_a_link_is_not_followed_into_the_sandbox(tmp_path: Path) -> None:
