@@ -1,8 +1,8 @@
 """Sandboxes made by bubblewrap: user, pid, net, ipc, uts and cgroup namespaces of their own, no daemon, no root.
 
 Flows in: a Spec. Flows out: a running sandbox, its kernel host behind a socket that was made out here.
-Decided here: what of the machine is visible inside (its /usr and five things of /etc, read-only), that the launcher
-never runs as uid 0, that nothing of the caller's environment enters, and which limits are set.
+Decided here: what of the machine is visible inside (its /usr, its list of fonts, and the few things of /etc that `_ETC`
+names, read-only), that the launcher never runs as uid 0, that nothing of the caller's environment enters, and which limits are set.
 
 The kernel host inherits its listening socket, so nothing inside can take its place, and a pipe whose end tells it
 that we are gone. The options go over a descriptor (`--args`), since /proc/1/cmdline is readable inside.
