@@ -2,7 +2,7 @@
 
 Flows in: nothing. Flows out: `Figures`. Decided here: that every speed is a ratio against a named baseline of the same
 run, taken in turns, so that a machine that slows down slows both: `log(1)` over `POST /execute` against `print(1)` in a
-stock ipykernel over raw jupyter_client.
+stock ipykernel over raw jupyter_client; and `1+1` in JavaScript against `1+1` in Python, the same way and in one session.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from cellwright.errors import EnvironmentMissing
 from cellwright.sandbox.runtime import kernel_folder, runtime_folder
+from cellwright_kernel.wire import Language
 
 TURNS = 5
 ROUNDS = 20
@@ -41,10 +42,16 @@ class Figures(BaseModel):
     """Median round trip of `print(1)` in a stock ipykernel over raw jupyter_client."""
     ratio: float
     """`execute_ms / baseline_ms`, the median over the turns."""
+    python_ms: float
+    """Median round trip of `1+1` in Python over `POST /execute`, with calls in JavaScript between."""
+    javascript_ms: float
+    """The same in JavaScript."""
+    javascript_ratio: float
+    """`javascript_ms / python_ms`, the median over the turns."""
 
 
 def measure() -> Figures:
-    """Measure; takes about 20 s.
+    """Measure; takes about 25 s.
 
     Raises:
         EnvironmentMissing: The service did not come up.
@@ -55,11 +62,16 @@ def measure() -> Figures:
         for _ in range(ROUNDS):  # the first calls of a session load what later ones have
             _execute(client, session_id)
         turns = [(_rounds(client, session_id), baseline(ROUNDS)) for _ in range(TURNS)]
+        _both_languages(client, session_id)
+        pairs = [_both_languages(client, session_id) for _ in range(TURNS)]
     return Figures(
         cold_session_ms=[round(ms) for ms in cold],
         execute_ms=round(median(ms for ours, _ in turns for ms in ours), 2),
         baseline_ms=round(median(ms for _, stock in turns for ms in stock), 2),
         ratio=round(median(median(ours) / median(stock) for ours, stock in turns), 2),
+        python_ms=round(median(ms for python, _ in pairs for ms in python), 2),
+        javascript_ms=round(median(ms for _, javascript in pairs for ms in javascript), 2),
+        javascript_ratio=round(median(median(javascript) / median(python) for python, javascript in pairs), 2),
     )
 
 
@@ -74,13 +86,24 @@ def _rounds(client: httpx2.Client, session_id: str) -> list[float]:
     return [_execute(client, session_id) for _ in range(ROUNDS)]
 
 
-def _execute(client: httpx2.Client, session_id: str) -> float:
-    body = {"session_id": session_id, "language": "python", "code": "log(1)"}
+def _both_languages(client: httpx2.Client, session_id: str) -> tuple[list[float], list[float]]:
+    """`1+1` in Python and in JavaScript, one call after the other."""
+    python, javascript = [], []
+    for _ in range(ROUNDS):
+        python.append(_execute(client, session_id, "python", "1+1", "2"))
+        javascript.append(_execute(client, session_id, "javascript", "1+1", "2"))
+    return python, javascript
+
+
+def _execute(
+    client: httpx2.Client, session_id: str, language: Language = "python", code: str = "log(1)", says: str = "1"
+) -> float:
+    body = {"session_id": session_id, "language": language, "code": code}
     started = time.perf_counter()
     response = client.post("/execute", json=body)
     took = (time.perf_counter() - started) * 1000
-    if response.json() != {"output": [{"type": "input_text", "text": "1"}]}:
-        raise EnvironmentMissing(f"`log(1)` did not answer 1 but: {response.text[:500]} Run `cellwright doctor`.")
+    if response.json() != {"output": [{"type": "input_text", "text": says}]}:
+        raise EnvironmentMissing(f"`{code}` did not answer {says} but: {response.text[:500]} Run `cellwright doctor`.")
     return took
 
 

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def bench(
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure a cold session, and a round trip against a stock ipykernel."""
+    """Measure a cold session, a round trip against a stock ipykernel, and JavaScript against Python."""
     figures = measure()
     if json:
         print(figures.model_dump_json())
@@ -29,3 +29,6 @@ def bench(
     print(f"log(1) over POST /execute             {figures.execute_ms} ms (median)")
     print(f"print(1), stock ipykernel, raw client {figures.baseline_ms} ms (median)")
     print(f"ratio                                 {figures.ratio}")
+    print(f"1+1 in Python over POST /execute      {figures.python_ms} ms (median)")
+    print(f"1+1 in JavaScript, in turns with it   {figures.javascript_ms} ms (median)")
+    print(f"ratio                                 {figures.javascript_ratio}")
