@@ -34,7 +34,9 @@ class Desk:
 
     def start(self, *command: str | Path, **options: Any) -> subprocess.Popen[Any]:
         """Start a program on the display, in a process group of its own."""
-        environment = {**os.environ, "DISPLAY": self.name, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+        # GTK would start a message bus and an accessibility service for itself, which outlive it
+        no_bus = {"DBUS_SESSION_BUS_ADDRESS": "disabled:", "NO_AT_BRIDGE": "1"}
+        environment = {**os.environ, **no_bus, "DISPLAY": self.name, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen(
             [str(word) for word in command], env=environment, start_new_session=True, **(quiet | options)
