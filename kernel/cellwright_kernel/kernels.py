@@ -376,7 +376,8 @@ class Kernels:
 
     def _lane(self, language: Language) -> Lane:
         if language not in self._commands:
-            raise NoKernel(f"There is no {language} kernel here yet. Nothing was executed. Use python.")
+            offered = " or ".join(self._commands)
+            raise NoKernel(f"There is no {language} kernel here. Nothing was executed. Use {offered}.")
         if language not in self._lanes:
             self._lanes[language] = Lane(language, self._new_outputs())
         return self._lanes[language]

@@ -292,7 +292,7 @@ async def test_a_heartbeat_comes_about_every_second(session):
 
 
 async def test_another_language_is_refused_in_a_sentence(session):
-    with pytest.raises(NoKernel, match="There is no javascript kernel here yet"):
+    with pytest.raises(NoKernel, match="There is no javascript kernel here"):
         session.kernels.execute(Execute(number=1, language="javascript", code="1", deadline_s=1))
 
 

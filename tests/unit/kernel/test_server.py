@@ -16,7 +16,7 @@ from cellwright_kernel.wire import Execute, Ready
 
 class Inside:
     def __init__(self, home: Path) -> None:
-        self.kernels = Kernels(str(home), home / "kernels", dict)
+        self.kernels = Kernels(str(home), home / "kernels", dict, commands={"python": ()})
         self.waited_s: list[float] = []
         self.pixels: str | None = "0" * 64
 
@@ -55,7 +55,7 @@ def cell(**changes: object) -> bytes:
         (cell(language="cobol"), 400, "The request is no cell: language: Input should be 'python' or 'javascript'."),
         (cell(deadline_s="soon"), 400, "The request is no cell: deadline_s: "),
         (cell(extra=1)[:-1] + b',"extra":1}', 400, "The request is no cell: extra: Extra inputs are not permitted."),
-        (cell(language="javascript"), 400, "There is no javascript kernel here yet. Nothing was executed. Use python."),
+        (cell(language="javascript"), 400, "There is no javascript kernel here. Nothing was executed. Use python."),
         (cell(code="x" * 65_537), 413, "The code is larger than 65,536 bytes. Nothing was executed."),
         (cell(code="é" * 32_769), 413, "The code is larger than 65,536 bytes. Nothing was executed."),
         (b" " * 500_000, 413, "The request is larger than 397,312 bytes. Nothing was executed."),
@@ -72,7 +72,7 @@ async def test_an_unknown_language_has_no_kernel(client, what):
     response = await client.post(f"/kernels/cobol/{what}")
     assert (response.status_code, response.json()) == (
         400,
-        {"error": "There is no cobol kernel here yet. Nothing was executed. Use python."},
+        {"error": "There is no cobol kernel here. Nothing was executed. Use python."},
     )
 
 
