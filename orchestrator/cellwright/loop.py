@@ -184,19 +184,10 @@ class Run:
     async def go(self) -> RunEnded:
         """Go on until it has ended; return how. The session has been told."""
         try:
-            while True:
-                await self.turn()
-        except RunEnded as ended:
-            end = ended
-        except ModelError as error:
-            end = ResponseUnusable(str(error))
-        except asyncio.CancelledError:
-            end = Stopped("It was interrupted from outside.")
+            return self._concluded(await self._end())
+        except asyncio.CancelledError:  # any other error is the session's to record
+            self._concluded(Stopped("It was interrupted from outside."))
             raise
-        finally:
-            if "end" in locals():  # another error is the session's to record
-                self._session.conclude(end.status, reason=end.reason, summary=end.summary)
-        return end
 
     async def turn(self) -> None:
         """Ask the model once, and do what it asks for.
@@ -215,6 +206,20 @@ class Run:
             self._history.extend(await self._answers(response.calls))
         else:
             self._finish_or_go_on(response)
+
+    async def _end(self) -> RunEnded:
+        """Go on until something ends it; return that."""
+        try:
+            while True:
+                await self.turn()
+        except RunEnded as ended:
+            return ended
+        except ModelError as error:
+            return ResponseUnusable(str(error))
+
+    def _concluded(self, end: RunEnded) -> RunEnded:
+        self._session.conclude(end.status, reason=end.reason, summary=end.summary)
+        return end
 
     async def _ask(self, *, may_call: bool) -> Response:
         self.requests += 1
