@@ -28,7 +28,7 @@ _SENTENCES: Final[dict[CellStatus, str]] = {
     "error": "The cell ended with an error that left no message. The variables set before it are kept.",
     "timeout": "The cell reached its deadline and was stopped. What it printed before stands above.",
     "interrupted": "The cell was interrupted. Variables set before that are kept.",
-    "kernel_died": "The kernel ended while the cell ran; its variables are gone. Files and windows are kept.",
+    "kernel_died": "The kernel ended while the cell ran; its variables are gone. Files and the browser's pages are kept.",
     "sandbox_lost": "The sandbox was lost while the cell ran; its variables, files and windows are gone.",
     "denied": "The cell was not executed: a rule or a person denied it.",
 }
