@@ -49,10 +49,10 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        if self._hosts and headers.get("host", "") not in self._hosts:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")  # a WebSocket's handshake may repeat them
+        if self._hosts and not (hosts and self._hosts.issuperset(hosts)):
             raise OriginRefused("The request names a host that this service is not; it listens for its own names only.")
-        origin = headers.get("origin")
-        if origin is not None and origin.removeprefix("http://") not in self._hosts:
+        if any(origin.removeprefix("http://") not in self._hosts for origin in origins):
             raise OriginRefused("The request comes from a web page (it has an Origin header), and those are refused.")
         if scope["path"] == "/health" and scope.get("method") == "GET":
             return
