@@ -91,13 +91,6 @@ class LongText:
         return _cut(head, tail, self.chars, limit)
 
 
-def cut(text: str, limit: int = ITEM_CHARS) -> tuple[str, int]:
-    """Return a text within `limit` characters, and how many were cut out of its middle."""
-    if len(text) <= limit:
-        return text, 0
-    return _cut(text[:limit], text[-limit:], len(text), limit)
-
-
 def _cut(head: str, tail: str, chars: int, limit: int) -> tuple[str, int]:
     half = (limit - _MARK_CHARS) // 2
     head, tail = head[:half], tail[-half:]
