@@ -85,9 +85,14 @@ def service_client() -> Iterator[httpx2.Client]:
     with httpx2.Client(base_url=url, headers=headers, timeout=httpx2.Timeout(5, read=None), trust_env=False) as client:
         try:
             yield client
-        except httpx2.TransportError as error:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise ServiceUnreachable(
                 f"No `cellwright serve` answers at {url}. Usually it has ended. Nothing ran. Start it again."
+            ) from error
+        except httpx2.TransportError as error:
+            raise ServiceUnreachable(
+                f"The connection to `cellwright serve` at {url} broke off. Usually it was ended, and its sessions with it. "
+                "What had run until then stands in their runs; `cellwright runs` lists them. Start it again."
             ) from error
 
 
