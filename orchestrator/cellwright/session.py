@@ -21,7 +21,7 @@ from typing import Final
 
 from cellwright.attached import Attached
 from cellwright.egress import EgressRequest
-from cellwright.errors import CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
+from cellwright.errors import CellwrightError, CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
 from cellwright.files import copy_out
 from cellwright.lease import Lease, lease
 from cellwright.record import records
@@ -352,15 +352,21 @@ class Session:
             self._closed = self.attached.is_over = True
             if self._running is not None:
                 await self._stop(self._running)
-            written = await self._finish()
-            self.journal.append(records.SessionClosed(session_id=self.id, files=written))
+            await self._finish()
 
-    async def _finish(self) -> tuple[records.CopiedFile, ...]:
+    async def _finish(self) -> None:
         """The last things while the sandbox lives: the screen, and the files that are to be kept."""
         await self._screen.taken()
-        if self.spec.out is None or not self._lease.lives:
-            return ()
-        return await copy_out(self._lease.sandbox.door, self.spec.out, self._lease.entered)
+        written: tuple[records.CopiedFile, ...] = ()
+        try:
+            if self.spec.out is not None and self._lease.lives:
+                written = await copy_out(self._lease.sandbox.door, self.spec.out, self._lease.entered)
+        except CellwrightError as error:
+            if self._end.status == "done":
+                self.conclude("failed", reason=f"Not every file was copied out: {error}", summary=self._end.summary)
+            raise
+        finally:
+            self.journal.append(records.SessionClosed(session_id=self.id, files=written))
 
     def _refuse(self) -> None:
         if self._closed:

@@ -177,9 +177,11 @@ async def test_a_name_from_inside_never_leaves_the_out_folder(tmp_path: Path) ->
     (out / "door").symlink_to(tmp_path)
     backend = FakeBackend()
     with pytest.raises(Exception, match="could not be written"):
-        async with Session.open(Spec(out=out), backend=backend):
+        async with Session.open(Spec(out=out), backend=backend) as session:
             backend.made[0].files["door/evil"] = b"x"
     assert not (tmp_path / "evil").exists()
+    run = read_run(session.run_dir)
+    assert (run.status, [record.type for record in run.records][-2:]) == ("failed", ["session_closed", "run_closed"])
 
 
 async def test_an_error_in_the_callers_block_closes_the_run_as_failed() -> None:
