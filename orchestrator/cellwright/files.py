@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from cellwright.errors import BadPath, CellwrightError, UsageError
+from cellwright.errors import BadPath, CellwrightError, FileMissing, UsageError
 from cellwright.record.journal import Journal
 from cellwright.record.records import CopiedFile
 from cellwright.sandbox.door import FILE_BYTES, Door
@@ -28,11 +28,12 @@ async def copy_in(paths: Sequence[Path], door: Door, journal: Journal) -> tuple[
     """Copy files and folders into the sandbox's home, under their own names; keep them in the run, and return them.
 
     Raises:
-        UsageError: One does not exist, is a link, is not a regular file, or is too large. Nothing is copied then.
+        UsageError: One does not exist, is a link, is no regular file, cannot be read, is too large, or has the name of
+            another. Nothing is copied then.
     """
     copied = []
-    for source, name in list(_files_below(paths)):
-        data = source.read_bytes()
+    for name, source in _to_enter(paths).items():
+        data = _read(source)
         await door.write_file(name, data)
         sha256 = journal.blob(data)
         copied.append(CopiedFile(path=name, size_bytes=len(data), sha256=sha256, kept=journal.keeps(sha256)))
@@ -61,7 +62,10 @@ async def copy_out(door: Door, folder: Path, entered: Iterable[CopiedFile]) -> t
                 f"The sandbox's home holds more than is copied out ({OUT_FILES} files, {OUT_BYTES >> 20} MiB). "
                 f"{len(written)} files were copied to {folder}."
             )
-        data = b"".join([chunk async for chunk in door.read_file(info.path)])
+        try:
+            data = b"".join([chunk async for chunk in door.read_file(info.path)])
+        except (FileMissing, BadPath):  # gone since, or its name is no text; the others are no less wanted
+            continue
         sha256 = hashlib.sha256(data).hexdigest()
         if known.get(info.path) == sha256:
             continue
@@ -69,6 +73,40 @@ async def copy_out(door: Door, folder: Path, entered: Iterable[CopiedFile]) -> t
         _write(folder, info.path, data)
         written.append(CopiedFile(path=info.path, size_bytes=len(data), sha256=sha256))
     return tuple(written)
+
+
+def _to_enter(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return what is to be copied in, by its name inside."""
+    found: dict[str, Path] = {}
+    try:
+        for source, name in _files_below(paths):
+            if name in found:
+                raise UsageError(
+                    f"{source} and {found[name]} would both be {name} in the sandbox. Nothing was copied into it. "
+                    "Rename one, or put them into folders."
+                )
+            found[name] = source
+    except OSError as error:
+        raise _unreadable(error) from error
+    return found
+
+
+def _read(source: Path) -> bytes:
+    try:
+        with source.open("rb") as file:
+            data = file.read(FILE_BYTES + 1)  # it may grow while it is read
+    except OSError as error:
+        raise _unreadable(error) from error
+    if len(data) > FILE_BYTES:
+        raise UsageError(f"{source} is larger than {FILE_BYTES >> 20} MiB. Nothing was copied into the sandbox.")
+    return data
+
+
+def _unreadable(error: OSError) -> UsageError:
+    return UsageError(
+        f"{error.filename} cannot be read: {error.strerror}. Usually it belongs to somebody else. Nothing ran. "
+        "Name another file, or change its permissions."
+    )
 
 
 def _files_below(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
@@ -113,9 +151,10 @@ def _write(folder: Path, name: str, data: bytes) -> None:
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or any(part in {"..", ""} or "\0" in part for part in parts):
         raise BadPath(f"The sandbox named a file {name[:200]!r}, which does not stay below {folder}.")
-    folder.mkdir(parents=True, exist_ok=True)
-    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    at = -1
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         for part in parts[:-1]:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=at)
@@ -128,4 +167,5 @@ def _write(folder: Path, name: str, data: bytes) -> None:
     except OSError as error:
         raise CellwrightError(f"{name[:200]!r} from the sandbox could not be written to {folder}: {error}.") from error
     finally:
-        os.close(at)
+        if at >= 0:
+            os.close(at)
