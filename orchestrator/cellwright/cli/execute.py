@@ -16,9 +16,9 @@ import typer
 from cellwright.cli import options
 from cellwright.cli.plain import plain
 from cellwright.cli.service import checked, service_client
-from cellwright.errors import UsageError
+from cellwright.errors import CodeTooLarge, UsageError
 from cellwright.sandbox.base import Spec
-from cellwright.session import Session
+from cellwright.session import CODE_BYTES, Session
 from cellwright_kernel.wire import Cell, Language, Text
 
 
@@ -63,12 +63,16 @@ def execute(
 def _code(code: str | None, file: Path | None) -> str:
     if (code is None) == (file is None):
         raise UsageError("Give the code once: as an argument, as `-` for standard input, or with -f FILE.")
-    if file is not None:
-        try:
-            return file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{file} could not be read: {error}. Nothing ran.") from error
-    return sys.stdin.read() if code == "-" else str(code)
+    if code not in {None, "-"}:
+        return str(code)
+    try:
+        with sys.stdin.buffer if file is None else file.open("rb") as source:
+            text = source.read(CODE_BYTES + 1)
+        if len(text) > CODE_BYTES:
+            raise CodeTooLarge(f"{file or 'The code'} has more than {CODE_BYTES} bytes. Nothing ran. Send it in parts.")
+        return text.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file or 'The code'} could not be read: {error}. Nothing ran.") from error
 
 
 def _in_service(session: str, code: str, language: Language, deadline_s: float) -> Cell:

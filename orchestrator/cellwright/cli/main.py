@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 import cellwright
+from cellwright.cli.plain import plain
 from cellwright.errors import CellwrightError
 
 _GROUPS: Final = ("run", "execute", "serve", "attach", "runs", "bench", "doctor")
@@ -24,8 +25,11 @@ def main() -> None:
     try:
         _app()()
     except CellwrightError as error:
-        print(f"cellwright: {error}", file=sys.stderr)
+        print(f"cellwright: {plain(str(error))}", file=sys.stderr)  # a sandbox's words may be in it
         sys.exit(error.exit_status)
+    except OSError as error:  # of this machine: a folder that is not ours, a disk that is full
+        print(f"cellwright: {plain(str(error))}. Usually a folder is missing, or not yours to write.", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
 

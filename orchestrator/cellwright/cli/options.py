@@ -80,6 +80,7 @@ def spec_from(
         UsageError: An option is not written as it must be, or names a file that is not there.
     """
     width, height = _size(size)
+    _refuse_half_characters(*(allow or ()), *map(str, files or ()), str(out), *(env or ()))
     try:
         return Spec(
             backend=sandbox,
@@ -124,16 +125,39 @@ def _size(word: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def _refuse_half_characters(*words: str) -> None:
+    """Refuse what is not UTF-8 on the command line: the run could not record it, nor the sandbox be told."""
+    for word in words:
+        if not word.isascii() and word.encode("utf-8", "replace").decode() != word:
+            raise UsageError(f"{word!r} is not UTF-8. Nothing was started. Rename it, or write it otherwise.")
+
+
 def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise UsageError(f"--file {path}: there is no such file or folder. Nothing was started. Check the path.")
+    try:
+        path.stat()
+    except PermissionError as error:
+        raise UsageError(
+            f"--file {path}: it cannot be read: {error.strerror}. Nothing was started. Name another file."
+        ) from error
+    except OSError:
+        raise UsageError(
+            f"--file {path}: there is no such file or folder. Nothing was started. Check the path."
+        ) from None
     return path.absolute()
 
 
 def _folder(out: Path | None) -> Path | None:
     if out is not None and out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file; it must be a folder. Nothing was started. Name another one.")
-    return None if out is None else out.absolute()
+    if out is None:
+        return None
+    try:
+        out.mkdir(parents=True, exist_ok=True)  # now, and not when the work of the run is to be kept
+    except OSError as error:
+        raise UsageError(
+            f"--out {out} cannot be made: {error.strerror}. Nothing was started. Name another one."
+        ) from error
+    return out.absolute()
 
 
 def _variable(word: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cellwright.errors import RunNotFound, UsageError
+from cellwright.errors import EnvironmentMissing, RunNotFound, UsageError
 
 _ID = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-[0-9a-f]{6}")
 
@@ -31,7 +31,12 @@ def runs_folder() -> Path:
         return Path(state) / "runs"
     if (home := os.environ.get("XDG_STATE_HOME")) and Path(home).is_absolute():
         return Path(home) / "cellwright" / "runs"
-    return Path.home() / ".local" / "state" / "cellwright" / "runs"
+    try:
+        return Path.home() / ".local" / "state" / "cellwright" / "runs"
+    except RuntimeError as error:
+        raise EnvironmentMissing(
+            "This user has no home folder to keep runs in. Usually HOME is not set. Set it, or CELLWRIGHT_STATE."
+        ) from error
 
 
 def make_private(folder: Path) -> None:

@@ -45,7 +45,7 @@ class Spec(BaseModel):
     """Folder of the caller into which new and changed files of the sandbox's home are copied at close."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment of the kernels, besides what they are born with."""
-    cell_deadline_s: float = Field(default=120.0, gt=0)
+    cell_deadline_s: float = Field(default=120.0, gt=0, allow_inf_nan=False)
     """Seconds until a cell is interrupted, unless the call says otherwise."""
     limits: Limits = Limits()
 

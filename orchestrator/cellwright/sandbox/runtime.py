@@ -35,7 +35,7 @@ def data_folder() -> Path:
         return Path(chosen).absolute()
     if os.getuid() == 0:  # a dropped uid cannot read root's home
         return Path("/var/lib/cellwright")
-    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    home = os.environ.get("XDG_DATA_HOME") or _home() / ".local/share"
     return Path(home) / "cellwright"
 
 
@@ -113,9 +113,19 @@ def chromium_path() -> Path:
 
 def _playwright_chromiums() -> list[Path]:
     chosen = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
-    base = Path(chosen) if chosen else Path.home() / ".cache/ms-playwright"
+    base = Path(chosen) if chosen else _home() / ".cache/ms-playwright"
     found = base.glob("chromium-*/chrome-linux*/chrome")
     return sorted(found, key=lambda program: program.stat().st_mtime, reverse=True)
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise EnvironmentMissing(
+            "This user has no home folder to look for Cellwright's runtime in. Usually HOME is not set. Nothing was "
+            "started. Set it, or CELLWRIGHT_DATA."
+        ) from error
 
 
 def _kernel_package() -> Path:

@@ -1,0 +1,97 @@
+"""Words on the command line that cannot be meant: one sentence before anything starts, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.cli import main
+from cellwright.cli.options import spec_from
+from cellwright.errors import BadPath, UsageError
+
+NOT_UTF8 = os.fsdecode(b"bad\xff")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"files": [Path("a" * 5000)]},
+        {"files": [Path("missing")]},
+        {"files": [Path("file/below")]},
+        {"files": [Path(NOT_UTF8)]},
+        {"out": Path("/proc/nope")},
+        {"out": Path("file")},
+        {"out": Path("file/below")},
+        {"out": Path(NOT_UTF8)},
+        {"allow": [NOT_UTF8]},
+        {"env": [f"A={NOT_UTF8}"]},
+        {"env": ["=x"]},
+        {"env": ["A-B=x"]},
+        {"deadline_s": float("inf")},
+        {"deadline_s": float("nan")},
+        {"deadline_s": 0.0},
+        {"size": "0x0"},
+        {"size": "1440"},
+        {"size": "-1x-1"},
+    ],
+)
+def test_a_spec_that_cannot_be_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path(NOT_UTF8).touch()
+    with pytest.raises(UsageError) as refused:
+        spec_from(**words)
+    assert str(refused.value).endswith(".")
+
+
+def test_an_out_folder_is_made_before_anything_starts(tmp_path: Path) -> None:
+    assert spec_from(out=tmp_path / "a" / "b").out == tmp_path / "a" / "b"
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def says(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """Run the command; return its exit status."""
+    monkeypatch.setattr(sys, "argv", ["cellwright", *words])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("source", ["/dev/zero", "large"])
+def test_code_without_end_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.truncate(os.open("large", os.O_CREAT | os.O_RDWR), 2**40)
+    assert says(monkeypatch, "exec", "-f", source) == 2
+    assert "has more than 65536 bytes. Nothing ran" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["exec", "1"], ["serve", "--port", "0"], ["runs"]])
+@pytest.mark.parametrize("state", ["/proc/nope", "file"])
+def test_a_state_folder_that_cannot_be_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    monkeypatch.setenv("CELLWRIGHT_STATE", state)
+    status = says(monkeypatch, *command)
+    said = capsys.readouterr()
+    assert (status, said.err.count("\n")) in {(1, 1), (0, 0)}, said.err  # no folder, no runs: that is fine
+
+
+def test_what_a_sandbox_says_in_an_error_moves_no_cursor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ending() -> None:
+        raise BadPath("It said: \x1b]0;title\x07\x9b2J\u202e")
+
+    monkeypatch.setattr(main, "_app", lambda: ending)
+    assert says(monkeypatch) == 2
+    assert capsys.readouterr().err == "cellwright: It said: ␛]0;title␇\\x9b2J\\u202e\n"
