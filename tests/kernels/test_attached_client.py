@@ -100,6 +100,27 @@ async def test_what_a_thread_of_the_client_prints_late_is_in_no_cell(kernels):
     assert (said, after) == ([{"stdout": "own\n"}], [{"result": "1"}])
 
 
+@pytest.mark.parametrize(
+    ("language", "fails", "other", "call", "line"),
+    [
+        (
+            "python",
+            "def f():\n    return 1 / 0",
+            "# other\n# text",
+            "f()",
+            '  File "<cell 1>", line 2, in f\n    return 1 / 0',
+        ),
+        ("javascript", "function f() {\n  null.x }", "await 1; let z = 1", "f()", "at f (<cell 1>:2:8)"),
+    ],
+)
+async def test_code_of_the_client_is_not_taken_for_a_cells_in_tracebacks(kernels, language, fails, other, call, line):  # noqa: PLR0917
+    await play(kernels, language, fails, 1)
+    async with attached(kernels, language) as client:
+        await executed(client, other)
+        said, _ = await play(kernels, language, call, 2)
+    assert line in said[0]["error"]
+
+
 async def test_an_error_of_the_client_ends_no_cell(kernels):
     async with attached(kernels, "python") as client:
         assert await executed(client, "1/0") == ("error", ["ZeroDivisionError"])

@@ -12,7 +12,7 @@ const { inspect } = require('node:util');
 
 const MAX_LINES = 80;
 const PLAYWRIGHT = path.join(path.dirname(process.execPath), 'package') + path.sep;
-const CELL = /<cell-(\d+)>:(\d+):(\d+)/g;
+const CELL = /<cell-((?:attached-)?\d+)>:(\d+):(\d+)/g;
 
 /** Thrown by process.exit(). */
 class Exit extends Error {
@@ -22,7 +22,7 @@ class Exit extends Error {
   }
 }
 
-const shifts = new Map(); // cell's number -> [line, from column, columns by which our preparing moved it to the right]
+const shifts = new Map(); // cell's number, as text -> [line, from column, columns by which our preparing moved it to the right]
 
 function setShift(number, shift) {
   if (shift) shifts.set(number, shift);
@@ -60,7 +60,7 @@ function isOwn(site) {
 
 function place(frame) {
   return frame.replace(CELL, (_, number, line, column) => {
-    const [ofLine, from, by] = shifts.get(Number(number)) ?? [0, 0, 0];
+    const [ofLine, from, by] = shifts.get(number) ?? [0, 0, 0];
     const moved = Number(line) === ofLine && Number(column) > from ? Number(column) - by : column;
     return `<cell ${number}>:${line}:${moved}`;
   });

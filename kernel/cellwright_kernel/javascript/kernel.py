@@ -37,7 +37,7 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._serial = 0
+        self._serial = self._attached = 0
         self._running: Posted | None = None
         self._stopping = asyncio.Event()
 
@@ -78,13 +78,11 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Run one cell and answer; no answer if Node dies of it."""
-        self._serial += 1
-        number = (parent.get("metadata") or {}).get("cellwright", {}).get("cell")
-        cell = Posted(self._serial, number if isinstance(number, int) else self._serial, extract_header(parent))
+        cell, name = self._posted(parent)
         content = parent["content"]
         self.publisher.open(cell)
         self._running = cell
-        request = {"do": "run", "cell": cell.serial, "number": cell.number, "code": str(content.get("code", ""))}
+        request = {"do": "run", "cell": cell.serial, "number": name, "code": str(content.get("code", ""))}
         try:
             status = await self.node.ask(request)
         finally:
@@ -93,6 +91,15 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
             return
         reply = {**status, "execution_count": cell.number, "user_expressions": {}, "payload": []}
         self.session.send(stream, "execute_reply", reply, parent, ident=ident)
+
+    def _posted(self, parent: dict[str, Any]) -> tuple[Posted, str]:
+        """A cell has the number that the kernel host says; what an attached client sends, a count and names of its own."""
+        self._serial += 1
+        number = (parent.get("metadata") or {}).get("cellwright", {}).get("cell")
+        if isinstance(number, int):
+            return Posted(self._serial, number, extract_header(parent)), f"{number}"
+        self._attached += 1
+        return Posted(self._serial, self._attached, extract_header(parent)), f"attached-{self._attached}"
 
     async def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
         """What may stand at the cursor."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
+import signal
 import sys
 from typing import Any
 
@@ -57,7 +58,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
     def begin(self) -> None:
         """Be ready for the first cell; called once the event loop can be had."""
         self._context = contextvars.copy_context()
-        self._cells_without_number = 0
+        self._attached = 0
         loop = asyncio.get_event_loop()
         self.interrupts.install(loop)
         self.background.watch(loop)
@@ -66,7 +67,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Run one cell and answer."""
         content = parent["content"]
-        origin = Origin(self._number(parent), extract_header(parent))
+        origin = self._origin(parent)
         set_latest(origin)
         self.writer.open(origin)
         self._context.run(CURRENT.set, origin)
@@ -82,13 +83,13 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         reply = {**status, "execution_count": origin.number, "user_expressions": {}, "payload": []}
         self.session.send(stream, "execute_reply", reply, parent, ident=ident)
 
-    def _number(self, parent: dict[str, Any]) -> int:
-        """The cell's number as the kernel host says, else a count of our own."""
+    def _origin(self, parent: dict[str, Any]) -> Origin:
+        """A cell has the number that the kernel host says; what an attached client sends, a count and names of its own."""
         number = (parent.get("metadata") or {}).get("cellwright", {}).get("cell")
         if isinstance(number, int):
-            return number
-        self._cells_without_number += 1
-        return self._cells_without_number
+            return Origin(number, extract_header(parent), name=f"<cell {number}>")
+        self._attached += 1
+        return Origin(self._attached, extract_header(parent), name=f"<cell attached-{self._attached}>")
 
     async def _run(self, code: str, origin: Origin) -> Failure | None:
         task = asyncio.get_running_loop().create_task(self._cell(code, origin), context=self._context)
@@ -104,7 +105,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         interrupts = self.interrupts  # a plain local: see there on how it is closed
         try:
             interrupts.begin()
-            await self._whole_cell(code, f"<cell {origin.number}>")
+            await self._whole_cell(code, origin.name)
             interrupts.open = False
             return None
         except BaseException as error:  # whatever the model's code raises is an output
@@ -159,6 +160,10 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
 
     def post_handler_hook(self) -> None:
         """As above."""
+
+    def _send_interrupt_children(self) -> None:
+        """An attached client's interrupt_request; the stock kernel's would reach Playwright's driver as well."""
+        os.kill(os.getpid(), signal.SIGINT)
 
     def _publish_execute_input(self, code: str, parent: Any, execution_count: int) -> None:
         """Whoever sent the cell knows its code."""

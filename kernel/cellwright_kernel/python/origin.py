@@ -32,6 +32,8 @@ class Origin:
     """Bytes that it may still send."""
     extras: int = EXTRAS
     running: bool = True
+    name: str = ""
+    """What tracebacks call its code."""
     msg_id: str = field(init=False)
 
     def __post_init__(self) -> None:
