@@ -182,8 +182,8 @@ def _compare(cell: Cell, expected: CellCase, numbers: Sequence[int]) -> None:
     assert expected.rung in {None, cell.rung}, f"the rung is {cell.rung}"
     assert expected.truncated in {None, cell.truncated}, f"truncated is {cell.truncated}"
     if expected.says is not None:
-        sizes = iter([(image.width, image.height) for image in cell.images])
-        said = [item["text"] if item["type"] == "input_text" else next(sizes) for item in items]
+        pictures = iter([(image.width, image.height) for image in cell.images])
+        said = [item["text"] if item["type"] == "input_text" else next(pictures) for item in items]
         assert len(said) == len(expected.says), f"{len(said)} items, not {len(expected.says)}"
         for place, (found, wanted) in enumerate(zip(said, expected.says, strict=True), start=1):
             assert _is(wanted, found, numbers), f"item {place} is not {wanted!r}"
