@@ -143,6 +143,17 @@ def test_the_run_says_that_somebody_attached(service, place):
     assert cellwright(service, "verify", run.name).stderr == ""
 
 
+def test_an_interrupt_by_the_client_keeps_variables_and_the_browser(service, place):
+    executed(service, "title = await page.title(); x = 41", "py")
+    with attaching(service, "py", place) as (file, _), client_of(file) as client:
+        client.execute("import asyncio; print('begun'); await asyncio.sleep(600)")
+        while client.get_iopub_msg(timeout=WAIT_S)["msg_type"] != "stream":
+            pass
+        client.control_channel.send(client.session.msg("interrupt_request", {}))
+        assert client.get_control_msg(timeout=WAIT_S)["content"] == {"status": "ok"}
+        assert executed(service, "log(x + await page.evaluate('1'))", "py") == "42\n"
+
+
 def test_a_restart_ends_it_with_a_sentence(service, place):
     executed(service, "x = 1", "py")
     with attaching(service, "py", place) as (file, process), client_of(file) as client:
