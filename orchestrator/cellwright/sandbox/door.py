@@ -182,20 +182,18 @@ class Door:
             FileMissing: There is no regular file at this path.
             BadPath: The path leaves the sandbox's home, or passes through a link.
         """
-        async with self._request("GET", f"/files/{quote(path)}", silence_s=30.0, whole_s=FILE_S) as response:
+        async with self._request("GET", _file_url(path), silence_s=30.0, whole_s=FILE_S) as response:
             async for chunk in _limited(response, FILE_BYTES):
                 yield chunk
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Write a file below the sandbox's home, folders included."""
-        async with self._request(
-            "PUT", f"/files/{quote(path)}", content=data, silence_s=30.0, whole_s=FILE_S
-        ) as response:
+        async with self._request("PUT", _file_url(path), content=data, silence_s=30.0, whole_s=FILE_S) as response:
             await _bounded(response, 4096)
 
     async def delete_file(self, path: str) -> None:
         """Remove a file below the sandbox's home."""
-        async with self._request("DELETE", f"/files/{quote(path)}", whole_s=ANSWER_S) as response:
+        async with self._request("DELETE", _file_url(path), whole_s=ANSWER_S) as response:
             await _bounded(response, 4096)
 
     @asynccontextmanager
@@ -233,6 +231,13 @@ class Door:
             raise SandboxLost("The kernel host fell silent.") from error
         except httpx2.HTTPError as error:
             raise SandboxLost(f"The connection to the kernel host broke: {error or type(error).__name__}.") from error
+
+
+def _file_url(path: str) -> str:
+    """Return where the kernel host has a file. A client shortens `a/../b`, so such a path would be another route."""
+    if path.startswith("/") or {".", ".."} & set(path.split("/")):
+        raise BadPath(f"{path[:100]!r} is no path below the sandbox's home. Nothing was done.")
+    return f"/files/{quote(path, errors='replace')}"
 
 
 async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
