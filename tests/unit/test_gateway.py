@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx2
 import pytest
 from fastapi import FastAPI
 
+from cellwright.errors import UsageError
 from cellwright.gateway.app import make_app
 from cellwright.gateway.auth import own_hosts, service_token
 from cellwright.pool import Pool
@@ -86,6 +89,70 @@ async def test_a_bad_request_gets_its_status_and_one_sentence(
     assert response.status_code == status, response.text
     assert response.json()["error"].endswith((".", "`."))
     assert (await client.post("/execute", json=body())).status_code == 200
+
+
+def _endless() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(10_000):
+            yield b" " * 65536
+        raise AssertionError("The whole of it was read.")
+
+    return chunks()
+
+
+@pytest.mark.parametrize("path", ["/execute", "/v1/sessions", "/v1/sessions/a/cells", "/v1/sessions/a/interrupt"])
+async def test_no_route_reads_a_body_without_end(client: httpx2.AsyncClient, path: str) -> None:
+    await client.post("/execute", json=body())
+    said = await client.post(path, content=b" " * 1024 * 1024)
+    assert (said.status_code, "Nothing ran" in said.json()["error"]) == (413, True)
+    if not path.endswith("interrupt"):  # which looks at none
+        unsaid = await client.post(path, content=_endless(), headers={"Content-Type": "application/json"})
+        assert (unsaid.status_code, "Nothing ran" in unsaid.json()["error"]) == (413, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status"),
+    [
+        ("GET", "/nowhere", b"", 404),
+        ("GET", "/execute", b"", 405),
+        ("BREW", "/execute", b"", 405),
+        ("POST", "/v1/sessions", b"{", 400),
+        ("POST", "/v1/sessions", b"[" * 100_000, 400),
+        ("POST", "/v1/sessions", b'{"cell_deadline_s":NaN}', 400),
+        ("POST", "/v1/sessions", b'{"cell_deadline_s":1e400}', 400),
+        ("POST", "/v1/sessions", b'{"width":' + b"9" * 5000 + b"}", 400),
+        ("POST", "/v1/sessions", b'{"env":{"A":"\\u0000"}}', 400),
+        ("POST", "/v1/sessions", b'{"env":{"":"x"}}', 400),
+        ("POST", "/v1/sessions", b'{"env":{"A=B":"x"}}', 400),
+        ("POST", "/v1/sessions", b'{"env":{"A":"\\ud800"}}', 400),
+        ("POST", "/v1/sessions", b'{"allow":["http://x/"]}', 400),
+        ("POST", "/v1/sessions", b'{"session_id":"\\ud800"}', 400),
+        ("POST", "/v1/sessions/a/cells", b'{"code":1}', 400),
+        ("POST", "/v1/sessions/a/cells", b'{"code":"1","deadline_s":-1}', 400),
+        ("POST", "/v1/sessions/a/restart?language=cobol", b"", 400),
+        ("GET", "/v1/sessions/a/cells/0", b"", 404),
+        ("GET", "/v1/sessions/a/cells/-1", b"", 404),
+        ("GET", "/v1/sessions/a/cells/" + "9" * 400, b"", 404),
+        ("GET", "/v1/sessions/a/cells/x", b"", 400),
+        ("POST", "/v1/sessions", b'{"env":{"A":"' + b"x" * 70_000 + b'"}}', 400),
+        ("GET", "/v1/sessions/a/files/..%2fscreen.png", b"", 400),
+        ("GET", "/v1/sessions/a/files/b%2f.%2f..%2f..%2fready", b"", 400),
+        ("DELETE", "/v1/sessions/a/files/..%2fx", b"", 400),
+        ("PUT", "/v1/sessions/a/files/..%2fx", b"", 400),
+        ("GET", "/v1/sessions/%ff%fe", b"", 404),
+        ("DELETE", "/v1/sessions/%ff%fe", b"", 404),
+    ],
+)
+async def test_every_refusal_is_a_status_and_one_sentence(
+    client: httpx2.AsyncClient, method: str, path: str, content: bytes, status: int
+) -> None:
+    await client.post("/execute", json=body())
+    headers = {"Content-Type": "application/json"}
+    response = await client.request(method, path, content=content, headers=headers)
+    assert response.status_code == status, response.text
+    assert set(response.json()) == {"error", "kind"}, response.text
+    assert response.json()["error"].endswith((".", "`."))
+    assert (await client.get("/v1/sessions")).json()[0]["executing"] is None
 
 
 async def test_health_needs_no_token(client: httpx2.AsyncClient) -> None:
@@ -207,3 +274,23 @@ def test_a_token_is_made_once_and_only_this_user_may_read_it(tmp_path) -> None: 
     assert len(token) >= 32
     assert service_token(None, kept) == token
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_services_that_start_at_once_agree_on_the_token(tmp_path: Path) -> None:
+    kept = tmp_path / "state" / "token"
+    with ThreadPoolExecutor(8) as threads:
+        tokens = set(threads.map(lambda _: service_token(None, kept), range(32)))
+    assert tokens == {kept.read_text().strip()}
+    assert [path.name for path in kept.parent.iterdir()] == ["token"]
+
+
+@pytest.mark.parametrize("left", [b"", b"short", b"\xff" * 40, b"with space " * 4])
+def test_what_is_no_token_is_replaced(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "token").write_bytes(left)
+    assert len(service_token(None, tmp_path / "token")) >= 32
+
+
+@pytest.mark.parametrize("given", ["", "short", "\udcff" * 40, "x" * 40 + "\n", "with space " * 4])
+def test_a_token_that_no_client_could_send_is_refused(tmp_path: Path, given: str) -> None:
+    with pytest.raises(UsageError):
+        service_token(given, tmp_path / "token")

@@ -1,7 +1,7 @@
 """The gateway as one ASGI application.
 
 Flows in: HTTP. Flows out: the routes' answers; every error of ours as its status and one sentence. Decided here: which
-routes there are, and that the guard stands before all of them.
+routes there are, and that the guard and the limit of a body stand before all of them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from cellwright import __version__
 from cellwright.errors import BadRequest, CellwrightError
 from cellwright.gateway import execute, kernels, sessions
 from cellwright.gateway.auth import Guard, refusal
+from cellwright.gateway.bodies import Bounded
 from cellwright.pool import Pool
 
 _log = logging.getLogger("cellwright.gateway")
@@ -45,7 +47,9 @@ def make_app(pool: Pool, *, token: str, hosts: Collection[str]) -> FastAPI:
     app.include_router(kernels.router)
     app.add_exception_handler(CellwrightError, _ours)
     app.add_exception_handler(RequestValidationError, _unreadable)
+    app.add_exception_handler(HTTPException, _not_served)
     app.add_exception_handler(Exception, _unforeseen)
+    app.add_middleware(Bounded)
     app.add_middleware(Guard, token=token, hosts=hosts)
     return app
 
@@ -60,6 +64,13 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return refusal(BadRequest(f"The request could not be read: {where}: {first['msg']}."))
+
+
+async def _not_served(_: Request, error: Exception) -> JSONResponse:
+    """Of the framework's own: no such route, no such method, a body that is no JSON."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - the handler is registered for these only
+    body = {"error": str(error.detail).removesuffix(".") + ".", "kind": "HTTPException"}
+    return JSONResponse(body, status_code=error.status_code, headers=error.headers)
 
 
 async def _unforeseen(_: Request, error: Exception) -> JSONResponse:

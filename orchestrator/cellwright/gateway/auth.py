@@ -7,7 +7,10 @@ is refused before its body is read.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
+import os
+import re
 import secrets
 from collections.abc import Collection
 from pathlib import Path
@@ -18,9 +21,12 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cellwright.errors import AuthError, CellwrightError, OriginRefused, TokenRefused, UsageError
+from cellwright.record.folder import make_private
 
 TOKEN_CHARS: Final = 32
 """Fewest characters that a token may have."""
+TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
+"""What a bearer token consists of (RFC 6750)."""
 
 
 class Guard:
@@ -86,21 +92,36 @@ def service_token(given: str | None, kept: Path) -> str:
         kept: File of mode 0600.
 
     Raises:
-        UsageError: The given token is too short.
+        UsageError: The given token is too short, or no header can carry it.
     """
     if given is not None:
         if len(given) < TOKEN_CHARS:
             raise UsageError(f"CELLWRIGHT_TOKEN has fewer than {TOKEN_CHARS} characters. Give a longer one, or none.")
+        if not TOKEN.fullmatch(given):
+            raise UsageError(
+                "CELLWRIGHT_TOKEN has characters that a header does not carry as they are. Nothing was started. Use "
+                "letters, digits and -._~+/=, or give none."
+            )
         return given
-    try:
-        token = kept.read_text().strip()
-        if len(token) >= TOKEN_CHARS:
+    make_private(kept.parent)
+    while True:  # ends: what lies there is a token, or is ours to take away
+        try:
+            token = kept.read_text().strip()
+        except (FileNotFoundError, UnicodeDecodeError):
+            token = ""
+        if len(token) >= TOKEN_CHARS and TOKEN.fullmatch(token):
             return token
-    except FileNotFoundError:
-        pass
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.touch(mode=0o600)
-    kept.chmod(0o600)
-    token = secrets.token_urlsafe(32)
-    kept.write_text(token + "\n")
-    return token
+        kept.unlink(missing_ok=True)
+        _put(kept, secrets.token_urlsafe(32))
+
+
+def _put(kept: Path, token: str) -> None:
+    """Make the file, whole, unless another service that starts now has made it."""
+    temporary = kept.with_name(f".token.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(token + "\n")
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, kept)
+    finally:
+        temporary.unlink(missing_ok=True)

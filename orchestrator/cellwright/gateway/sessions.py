@@ -18,7 +18,7 @@ from cellwright.gateway.cell_stream import CellStream
 from cellwright.gateway.execute import bounded_body, check_session_id
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
-from cellwright.sandbox.base import SandboxInfo
+from cellwright.sandbox.base import Environment, SandboxInfo
 from cellwright.sandbox.door import FILE_BYTES
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, FileInfo, Language
@@ -38,7 +38,7 @@ class SessionRequest(BaseModel):
     """Pixels of the desktop."""
     height: int | None = Field(default=None, ge=480, le=2160)
     allow: tuple[str, ...] | None = None
-    env: dict[str, str] | None = None
+    env: Environment | None = None
     cell_deadline_s: float | None = Field(default=None, gt=0, le=3600)
 
 

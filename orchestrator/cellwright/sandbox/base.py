@@ -7,12 +7,32 @@ Decided here: the fields of the Spec, and the two Protocols that every backend i
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 if TYPE_CHECKING:
     from cellwright.sandbox.door import Door
+
+
+ENV_BYTES: Final = 64 * 1024
+"""Most that an environment may have in all; the system takes 128 KiB in one word of a command line."""
+
+
+def _fits(env: dict[str, str]) -> dict[str, str]:
+    if sum(len(name.encode()) + len(value.encode()) for name, value in env.items()) > ENV_BYTES:
+        raise ValueError(f"the environment has more than {ENV_BYTES} bytes")
+    return env
+
+
+Environment = Annotated[
+    dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
+        Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")],
+    ],
+    AfterValidator(_fits),
+]
+"""Variables as a process can have them."""
 
 
 class Limits(BaseModel):
@@ -43,7 +63,7 @@ class Spec(BaseModel):
     """Files or folders of the caller that are copied into the sandbox's home at start."""
     out: Path | None = None
     """Folder of the caller into which new and changed files of the sandbox's home are copied at close."""
-    env: dict[str, str] = Field(default_factory=dict)
+    env: Environment = Field(default_factory=dict)
     """Environment of the kernels, besides what they are born with."""
     cell_deadline_s: float = Field(default=120.0, gt=0, allow_inf_nan=False)
     """Seconds until a cell is interrupted, unless the call says otherwise."""
