@@ -10,11 +10,8 @@ that we are gone. The options go over a descriptor (`--args`), since /proc/1/cmd
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import socket
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -23,15 +20,13 @@ from cellwright.egress import forwards
 from cellwright.errors import SandboxUnavailable
 from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
+from cellwright.sandbox.kernel_host import host_settings, listen, wait_ready
 from cellwright.sandbox.launch import Launched, launch, memfd
 from cellwright.sandbox.limits import limits_in_force
 from cellwright.sandbox.place import Place, take_place
 from cellwright.sandbox.runtime import chromium_path, kernel_folder, runtime_folder
 from cellwright.sandbox.seccomp import browser_filter
-from cellwright_kernel.wire import Forward, HostSettings
-
-READY_S: Final = 30.0
-"""Seconds that the inside has to become usable; 1.5 to 2.5 are usual on two cores."""
+from cellwright_kernel.wire import HostSettings
 
 _ETC: Final = ("fonts", "alternatives", "ld.so.cache", "ssl/certs", "mime.types", "X11")
 """What of the machine's /etc is visible inside. Fonts and loader cache are needed; the rest is absent if missing."""
@@ -138,52 +133,6 @@ async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | N
         return sandbox
 
 
-async def wait_ready(sandbox: Sandbox, launched: Launched) -> None:
-    """Wait until the kernel host says that the inside is usable.
-
-    Raises:
-        SandboxUnavailable: It ended, failed, or was not usable within `READY_S`.
-    """
-    asking = asyncio.ensure_future(sandbox.door.ready(READY_S))
-    ending = asyncio.ensure_future(launched.ended())
-    try:
-        await asyncio.wait({asking, ending}, timeout=READY_S + 5, return_when=asyncio.FIRST_COMPLETED)
-        if asking.done() and asking.exception() is None and asking.result().ready:
-            return
-        if asking.done() and asking.exception() is None:
-            what = " ".join(asking.result().missing)
-        elif asking.done():  # the door broke; how it ended follows at once, or the kernel host speaks another language
-            await asyncio.wait({ending}, timeout=1)
-            how = ending.result() if ending.done() else str(asking.exception())
-            what = f"The kernel host did not come up: {how}"
-        elif ending.done():
-            what = f"The sandbox ended while starting: {ending.result()}"
-        else:
-            what = f"The inside was not usable within {READY_S:.0f} s."
-    finally:
-        for waiting in (asking, ending):
-            waiting.cancel()
-        await asyncio.gather(asking, ending, return_exceptions=True)
-    raise SandboxUnavailable(
-        f"{what} {launched.log_tail()} Usually a package is missing or user namespaces are not allowed here. "
-        "Nothing is left running. Run `cellwright doctor`."
-    )
-
-
-def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward]) -> HostSettings:
-    """Return what the kernel host is started with, as far as every backend says it alike."""
-    return HostSettings(
-        door=door,
-        width=spec.width,
-        height=spec.height,
-        viewport_width=spec.width,
-        viewport_height=spec.height - 100,
-        chromium=str(chromium_path()),
-        forwards=tuple(forwards),
-        env=spec.env,
-    )
-
-
 class _Descriptors:
     """The memory files that bubblewrap reads."""
 
@@ -253,12 +202,3 @@ def _inner(spec: Spec, settings: HostSettings) -> list[str]:
         *("/usr/bin/prlimit", f"--nproc={limits.processes}", f"--nofile={limits.open_files}", "--core=0", "--"),
         *("/opt/cellwright/bin/python", "-P", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()),
     ]
-
-
-def listen(path: Path) -> socket.socket:
-    """Return a listening Unix socket that only its owner may connect to."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(str(path))
-    path.chmod(0o600)
-    listener.listen(64)
-    return listener

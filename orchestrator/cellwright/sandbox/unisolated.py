@@ -16,8 +16,8 @@ from pathlib import Path
 
 from cellwright.egress import forwards
 from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
-from cellwright.sandbox.bubblewrap import host_settings, listen, wait_ready
 from cellwright.sandbox.door import Door
+from cellwright.sandbox.kernel_host import host_settings, listen, wait_ready
 from cellwright.sandbox.launch import Launched, launch
 from cellwright.sandbox.place import Place, take_place
 from cellwright.sandbox.runtime import kernel_folder, runtime_folder
