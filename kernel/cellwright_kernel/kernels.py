@@ -360,6 +360,10 @@ class Kernels:
             await kernel.start(self._environment(), self._home)
         except NotUp as error:
             lane.fault = str(error)
+        except OSError as error:  # what the code can fill is where the kernel's own files lie
+            lane.fault = (
+                f"The {lane.language} kernel's files could not be written ({error.strerror}). /tmp is probably full."
+            )
         else:
             lane.is_up = True
             self._group.create_task(self._keep(lane, kernel))

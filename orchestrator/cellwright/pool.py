@@ -66,7 +66,7 @@ class Pool:
         self._idle_s = idle_s
         self._runs = runs
         self._backend = backend
-        self._leases: dict[str, _Holding] = {}
+        self._held: dict[str, _Holding] = {}
         self._tasks = asyncio.TaskGroup()
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -78,8 +78,8 @@ class Pool:
     async def __aexit__(self, *error: object) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for lease in self._leases.values():
-            lease.closing.set()
+        for holding in self._held.values():
+            holding.closing.set()
         await self._tasks.__aexit__(None, None, None)
 
     async def session(self, session_id: str, *, driver: Driver, spec: Spec | None = None) -> Session:
@@ -89,11 +89,11 @@ class Pool:
             AtCapacity: Every place is taken, and nobody has been idle for long.
             SandboxUnavailable: No sandbox could be started.
         """
-        lease = await self._lasting(session_id)
-        if lease is None:
+        holding = await self._lasting(session_id)
+        if holding is None:
             await self._make_room()
-            lease = await self._lasting(session_id) or self._open(session_id, driver, spec or self.spec)
-        session = await asyncio.shield(lease.session)
+            holding = await self._lasting(session_id) or self._open(session_id, driver, spec or self.spec)
+        session = await asyncio.shield(holding.session)
         session.last_used = time.monotonic()  # or the sweep could close it before its first cell
         return session
 
@@ -103,14 +103,14 @@ class Pool:
         Raises:
             SessionNotFound: There is none.
         """
-        lease = self._leases.get(session_id)
-        if lease is None or not lease.session.done() or lease.session.exception() is not None:
+        holding = self._held.get(session_id)
+        if holding is None or not holding.session.done() or holding.session.exception() is not None:
             raise SessionNotFound(f"There is no open session {session_id!r}. It may have been closed after being idle.")
-        return lease.session.result()
+        return holding.session.result()
 
     def sessions(self) -> list[Session]:
         """Return the open sessions, oldest first."""
-        done = [lease.session for lease in self._leases.values() if lease.session.done()]
+        done = [holding.session for holding in self._held.values() if holding.session.done()]
         return [session.result() for session in done if session.exception() is None]
 
     async def close(self, session_id: str) -> None:
@@ -119,49 +119,49 @@ class Pool:
         Raises:
             SessionNotFound: There is none.
         """
-        lease = self._leases.get(session_id)
-        if lease is None:
+        holding = self._held.get(session_id)
+        if holding is None:
             raise SessionNotFound(f"There is no open session {session_id!r}.")
-        lease.closing.set()
-        await lease.closed.wait()
+        holding.closing.set()
+        await holding.closed.wait()
 
     async def _lasting(self, session_id: str) -> _Holding | None:
         """Return who holds this id, if that is to last: one that is closing is waited for, and is none."""
-        while (lease := self._leases.get(session_id)) is not None and lease.closing.is_set():
-            await lease.closed.wait()
-        return lease
+        while (holding := self._held.get(session_id)) is not None and holding.closing.is_set():
+            await holding.closed.wait()
+        return holding
 
     def _open(self, session_id: str, driver: Driver, spec: Spec) -> _Holding:
-        lease = _Holding(asyncio.get_running_loop().create_future())
-        self._leases[session_id] = lease
-        self._tasks.create_task(self._own(session_id, lease, driver, spec), name=f"session {session_id}")
-        return lease
+        holding = _Holding(asyncio.get_running_loop().create_future())
+        self._held[session_id] = holding
+        self._tasks.create_task(self._own(session_id, holding, driver, spec), name=f"session {session_id}")
+        return holding
 
-    async def _own(self, session_id: str, lease: _Holding, driver: Driver, spec: Spec) -> None:
+    async def _own(self, session_id: str, holding: _Holding, driver: Driver, spec: Spec) -> None:
         """Open the session, hold it until it is to close, close it; all in one task."""
         try:
             async with Session.open(
-                spec, session_id=session_id, driver=driver, backend=self._backend, runs=self._runs
+                _own_out(spec, session_id), session_id=session_id, driver=driver, backend=self._backend, runs=self._runs
             ) as session:
-                lease.session.set_result(session)
-                await lease.closing.wait()
+                holding.session.set_result(session)
+                await holding.closing.wait()
         except Exception as error:
-            if not lease.session.done():
-                lease.session.set_exception(error)
-                lease.session.exception()  # somebody may have given up waiting; it is not lost, they would ask again
+            if not holding.session.done():
+                holding.session.set_exception(error)
+                holding.session.exception()  # somebody may have given up waiting; it is not lost, they would ask again
             else:  # of one session's end; the others have nothing to do with it
                 _log.error("Session %s did not close in order.", session_id, exc_info=error)
         finally:
-            if not lease.session.done():
-                lease.session.set_exception(SessionClosed())
-                lease.session.exception()
-            if self._leases.get(session_id) is lease:
-                del self._leases[session_id]
-            lease.closed.set()
+            if not holding.session.done():
+                holding.session.set_exception(SessionClosed())
+                holding.session.exception()
+            if self._held.get(session_id) is holding:
+                del self._held[session_id]
+            holding.closed.set()
 
     async def _make_room(self) -> None:
-        while len(self._leases) >= self.capacity:  # again after each wait: another may have taken the place
-            session_id, idlest = max(self._leases.items(), key=lambda item: item[1].idle_s())
+        while len(self._held) >= self.capacity:  # again after each wait: another may have taken the place
+            session_id, idlest = max(self._held.items(), key=lambda item: item[1].idle_s())
             if idlest.idle_s() < YIELD_S:
                 raise AtCapacity(
                     f"All {self.capacity} places are taken by sessions in use. Usually that passes within minutes. "
@@ -172,8 +172,15 @@ class Pool:
     async def _sweep(self) -> None:
         """Close what has been idle too long; looks again when the next one could be due."""
         while True:
-            for lease in list(self._leases.values()):
-                if lease.idle_s() >= self._idle_s:
-                    lease.closing.set()
-            longest = max((lease.idle_s() for lease in self._leases.values() if not lease.closing.is_set()), default=0)
+            for holding in list(self._held.values()):
+                if holding.idle_s() >= self._idle_s:
+                    holding.closing.set()
+            longest = max(
+                (holding.idle_s() for holding in self._held.values() if not holding.closing.is_set()), default=0
+            )
             await asyncio.sleep(max(self._idle_s - longest, 0.05))
+
+
+def _own_out(spec: Spec, session_id: str) -> Spec:
+    """Each session leaves its files in a folder of its own, or same names would overwrite each other."""
+    return spec if spec.out is None else spec.model_copy(update={"out": spec.out / session_id})

@@ -90,3 +90,12 @@ async def test_a_place_that_two_wait_for_is_given_to_one(monkeypatch: pytest.Mon
         )
         assert [type(one) for one in found].count(AtCapacity) == 1
         assert len(pool.sessions()) == 1
+
+
+async def test_each_session_leaves_its_files_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    async with Pool(Spec(out=tmp_path / "out"), backend=FakeBackend(), runs=tmp_path / "runs") as pool:
+        for session_id in ("one", "two"):
+            session = await pool.session(session_id, driver="guide")
+            await session.write_file("result.txt", session_id.encode())
+    left = {path.parent.name: path.read_text() for path in (tmp_path / "out").rglob("result.txt")}
+    assert left == {"one": "one", "two": "two"}

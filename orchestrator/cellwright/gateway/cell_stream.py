@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from cellwright.errors import SessionClosed
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Event, Language
 
@@ -45,6 +46,9 @@ class CellStream:
             self._cell.set_exception(error)
             self._cell.exception()  # if the reader has left, it is lost on purpose
         finally:
+            if not self._cell.done():  # cancelled: the service ends
+                self._cell.set_exception(SessionClosed())
+                self._cell.exception()
             self._begun.set()
             self._lines.put_nowait(b"")
 
