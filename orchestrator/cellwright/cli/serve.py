@@ -18,6 +18,7 @@ from cellwright.cli.service import announced, token_file
 from cellwright.errors import UsageError
 from cellwright.gateway.app import make_app
 from cellwright.gateway.auth import own_hosts, service_token
+from cellwright.gateway.connections import BoundedHead
 from cellwright.pool import IDLE_S, Pool
 from cellwright.sandbox.tunnel import CHUNK_BYTES
 
@@ -54,6 +55,7 @@ def serve(
     app = make_app(pool, token=token, hosts=own_hosts(host, bound))
     config = uvicorn.Config(
         app,
+        http=BoundedHead,
         log_level="warning",
         lifespan="on",
         timeout_graceful_shutdown=CLOSING_S,
