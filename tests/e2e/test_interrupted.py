@@ -28,8 +28,11 @@ def commands(script: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["run", "exec"])
-def test_ctrl_c_closes_the_run_and_leaves_no_process(command: str, tmp_path: Path, clean_environment: Path) -> None:
+def test_ctrl_c_closes_the_run_and_leaves_no_process(
+    command: str, number: signal.Signals, tmp_path: Path, clean_environment: Path
+) -> None:
     script = tmp_path / "script.md"
     script.write_text(SCRIPT)
     arguments = [sys.executable, "-m", "cellwright", *commands(script)[command]]
@@ -39,7 +42,7 @@ def test_ctrl_c_closes_the_run_and_leaves_no_process(command: str, tmp_path: Pat
         until_journaled(clean_environment / "runs", "cell_opened")
         ours = descendants(process.pid)
         assert len(ours) > 5
-        os.killpg(process.pid, signal.SIGINT)  # what a terminal does: every process of the foreground group gets it
+        os.killpg(process.pid, number)  # what a terminal does: every process of the foreground group gets it
         printed = process.communicate(timeout=WAIT_S)[0]
     assert process.returncode == 130, printed
     assert alive(ours) == set()

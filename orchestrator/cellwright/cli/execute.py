@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from cellwright.cli import options
+from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.plain import plain
 from cellwright.cli.service import checked, service_client
 from cellwright.errors import CodeTooLarge, UsageError
@@ -51,7 +52,10 @@ def execute(
         spec = options.spec_from(
             allow=allow, files=enter, out=out, env=env, sandbox=sandbox, size=size, deadline_s=deadline
         )
-        cell, blobs = asyncio.run(_in_own_session(spec, text, language))
+        try:
+            cell, blobs = run_to_its_end(_in_own_session(spec, text, language))
+        except asyncio.CancelledError:
+            raise typer.Exit(INTERRUPTED) from None
     if json:
         print(cell.model_dump_json())
     else:
