@@ -16,6 +16,7 @@ from typing import Final
 
 from cellwright.errors import CellwrightError, EnvironmentMissing
 from cellwright.sandbox.base import Finding, Limits
+from cellwright.sandbox.bubblewrap import bubblewrap_options
 from cellwright.sandbox.limits import limits_in_force
 from cellwright.sandbox.place import UIDS, Place, take_place
 from cellwright.sandbox.runtime import (
@@ -130,7 +131,7 @@ def _runtime() -> Finding:
 
 
 def _namespaces() -> Finding:
-    """Start the smallest sandbox there is, as the uid that a real one would have."""
+    """Start a sandbox with nothing in it, made and under a uid as a real one."""
     name = "namespaces"
     command = shutil.which("bwrap")
     if command is None:
@@ -151,18 +152,13 @@ def _namespaces() -> Finding:
 
 
 def _try_bubblewrap(command: str, place: Place) -> subprocess.CompletedProcess[str]:
-    options = (
-        "--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup --uid 1000 --gid 1000 "
-        "--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 "
-        "--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev --tmpfs /tmp --die-with-parent --new-session"
-    ).split()
     runtime = runtime_place()
     # with the runtime built, its own interpreter is started: that shows that the dropped uid can read it
     bound = ("--ro-bind", str(runtime), "/opt/cellwright") if runtime.is_dir() else ()
     inner = ("/opt/cellwright/bin/python", "-I", "-c", "pass") if bound else ("/usr/bin/true",)
     dropped = (place.uid, place.gid, ()) if place.drops else (None, None, None)
     return subprocess.run(
-        [command, *options, *bound, "--", *inner],
+        [command, *bubblewrap_options(Limits(), bound), "--", *inner],
         check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,

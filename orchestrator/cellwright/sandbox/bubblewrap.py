@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
 from cellwright.egress import forwards
 from cellwright.errors import SandboxUnavailable
-from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
+from cellwright.sandbox.base import Limits, Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.sandbox.kernel_host import host_settings, listen, wait_ready
 from cellwright.sandbox.launch import Launched, launch, memfd
@@ -147,9 +148,29 @@ class _Descriptors:
 
 
 def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None) -> list[str]:
-    size = str(spec.limits.tmp_bytes)
-    runtime = str(runtime_folder())
-    options = [
+    more = [
+        *("--perms", "0644", "--ro-bind-data", str(fds.passwd), "/etc/passwd"),
+        *("--perms", "0644", "--ro-bind-data", str(fds.group), "/etc/group"),
+        *("--perms", "0644", "--ro-bind-data", str(fds.hosts), "/etc/hosts"),
+        *("--ro-bind", str(runtime_folder()), "/opt/cellwright"),
+        *("--ro-bind", str(kernel_folder()), "/opt/cellwright/kernel"),
+        *_chromium_bind(),
+        *("--seccomp", str(fds.seccomp)),
+    ]
+    if egress_socket is not None:
+        more += ["--ro-bind", str(egress_socket.parent), "/run/egress"]
+    return bubblewrap_options(spec.limits, more)
+
+
+def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
+    """Return what every sandbox is made with, the doctor's too: it tries what is really started.
+
+    Args:
+        limits: The size of what can be written to.
+        more: Options besides, among them everything to mount.
+    """
+    size = str(limits.tmp_bytes)
+    return [
         *"--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup".split(),
         *"--uid 1000 --gid 1000 --hostname sandbox --die-with-parent --new-session".split(),
         *"--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/sbin /sbin".split(),
@@ -157,25 +178,18 @@ def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None) -> list[
         # without it every session would scan all fonts: fc-list 0.5 to 0.9 s instead of 0.1 to 0.2
         *("--ro-bind-try", "/var/cache/fontconfig", "/var/cache/fontconfig"),
         *(part for name in _ETC for part in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")),
-        *("--perms", "0644", "--ro-bind-data", str(fds.passwd), "/etc/passwd"),
-        *("--perms", "0644", "--ro-bind-data", str(fds.group), "/etc/group"),
-        *("--perms", "0644", "--ro-bind-data", str(fds.hosts), "/etc/hosts"),
         # as uid 0 outside, /proc/sys would be writable without the second mount; belt and braces for the rest
         *"--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev".split(),
         *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),  # noqa: S108 - the sandbox's own
         *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
         *("--dir", "/home", "--size", size, "--tmpfs", "/home/agent"),
         *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108 - the sandbox's own
-        *("--ro-bind", runtime, "/opt/cellwright"),
-        *("--ro-bind", str(kernel_folder()), "/opt/cellwright/kernel"),
-        *_chromium_bind(),
-        *("--chdir", "/home/agent", "--clearenv", "--cap-drop", "ALL", "--seccomp", str(fds.seccomp)),
+        *("--chdir", "/home/agent", "--clearenv", "--cap-drop", "ALL"),
         *(part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)),
+        *more,
+        # last: the root itself is a tmpfs without a size, which a cell could fill
+        *("--remount-ro", "/"),
     ]
-    if egress_socket is not None:
-        options += ["--ro-bind", str(egress_socket.parent), "/run/egress"]
-    # last: the root itself is a tmpfs without a size, which a cell could fill
-    return [*options, "--remount-ro", "/"]
 
 
 _ENVIRONMENT: Final = {
