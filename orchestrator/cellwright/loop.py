@@ -177,7 +177,7 @@ class Run:
         self._history: list[Item] = [_user(task)]
         spec = session.spec
         self._instructions = instructions_for([path.name for path in spec.files], spec.allow)
-        self._tools = tools_for(self._languages, width=spec.width, height=spec.height)
+        self._tools = tools_for(self._languages, width=spec.width, height=spec.height, page_height=spec.viewport_height)
         self._idle_turns = 0
         self._spent: str | None = None
 

@@ -20,7 +20,7 @@ from cellwright.model.tools import tools_for
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
-TOOLS = [dict(tool) for tool in tools_for(["python"])]
+TOOLS = [dict(tool) for tool in tools_for(["python"], width=1440, height=1000, page_height=900)]
 TASK = {"type": "message", "role": "user", "content": "Do it."}
 SCRIPT = Script.parse("I look.\n```python\nlog(1)\n```\n---\nexpect: 1\nDone.")
 

@@ -7,7 +7,7 @@ sentence that says why not. Decided here: the promises made to a model about the
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -16,9 +16,6 @@ from cellwright_kernel.wire import Language
 
 CODE_BYTES: Final = 64 * 1024
 """Largest code of one call, in bytes of UTF-8."""
-
-_FRAME_HEIGHT: Final = 100
-"""Pixels of the desktop's height that the browser's own frame takes from the page."""
 
 _LANGUAGES: Final[dict[str, Language]] = {"exec_py": "python", "exec_js": "javascript"}
 
@@ -101,9 +98,10 @@ def instructions_for(files: Sequence[str], allow: Sequence[str]) -> str:
     return f"{_INSTRUCTIONS}\n\n{there} {network}"
 
 
-def tools_for(languages: Sequence[Language], *, width: int = 1440, height: int = 1000) -> tuple[Item, ...]:
-    """Return the schemas of the tools for these languages, on a desktop of this many pixels."""
-    return tuple(_tool(name, width, height) for name, language in _LANGUAGES.items() if language in languages)
+def tools_for(languages: Sequence[Language], *, width: int, height: int, page_height: int) -> tuple[Item, ...]:
+    """Return the schemas of the tools for these languages, on a desktop and with a page of this many pixels."""
+    sizes = {"{width}": width, "{height}": height, "{page_height}": page_height}
+    return tuple(_tool(name, sizes) for name, language in _LANGUAGES.items() if language in languages)
 
 
 def checked(call: Call, languages: Sequence[Language]) -> Accepted | Rejected:
@@ -133,10 +131,10 @@ def checked(call: Call, languages: Sequence[Language]) -> Accepted | Rejected:
     return Accepted(call, language, code.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _tool(name: str, width: int, height: int) -> Item:
+def _tool(name: str, sizes: Mapping[str, int]) -> Item:
     described = _DESCRIPTIONS[name]
-    for word, value in {"{width}": width, "{height}": height, "{page_height}": height - _FRAME_HEIGHT}.items():
-        described = described.replace(word, str(value))
+    for word, pixels in sizes.items():
+        described = described.replace(word, str(pixels))
     return {
         "type": "function",
         "name": name,

@@ -35,6 +35,10 @@ Environment = Annotated[
 """Variables as a process can have them."""
 
 
+_FRAME_HEIGHT: Final = 100
+"""Pixels that the browser's tab strip and toolbar may take; 87 in Chromium 156."""
+
+
 class Limits(BaseModel):
     """What one sandbox may use. Which of them hold on this machine, `SandboxInfo.limits` says."""
 
@@ -68,6 +72,11 @@ class Spec(BaseModel):
     cell_deadline_s: float = Field(default=120.0, gt=0, allow_inf_nan=False)
     """Seconds until a cell is interrupted, unless the call says otherwise."""
     limits: Limits = Limits()
+
+    @property
+    def viewport_height(self) -> int:
+        """Pixels of a page's height: the desktop's, less what the browser's own frame takes."""
+        return self.height - _FRAME_HEIGHT
 
 
 class SandboxInfo(BaseModel):

@@ -39,7 +39,7 @@ def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward]) -> Host
         width=spec.width,
         height=spec.height,
         viewport_width=spec.width,
-        viewport_height=spec.height - 100,
+        viewport_height=spec.viewport_height,
         chromium=str(chromium_path()),
         forwards=tuple(forwards),
         env=spec.env,
