@@ -11,7 +11,6 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import Final
 
-CODE_BYTES: Final = 64 * 1024
 ITEM_CHARS: Final = 12_000
 CELL_CHARS: Final = 60_000
 CELL_ITEMS: Final = 100

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cellwright_kernel.wire import Language
+from cellwright_kernel.wire import LANGUAGE_NAMES, Language
 
-_NAMES: Final[dict[Language, str]] = {"python": "Python", "javascript": "JavaScript"}
 _MOST_NAMED: Final = 5
 
 
@@ -39,7 +38,7 @@ def interrupted(left: Left, *, deadline_s: float | None, was_killed: bool = True
         was_killed: False when a kernel that is gone went by itself, at the interrupt.
     """
     why = "on request" if deadline_s is None else f"at its deadline of {deadline_s:g} s"
-    name = _NAMES[left.language]
+    name = LANGUAGE_NAMES[left.language]
     if left.kernel_kept:
         first = f"The cell was interrupted {why}. The {name} kernel goes on: variables set so far are kept. "
         windows = "windows of what still runs" if left.ended else "windows"
@@ -55,7 +54,7 @@ def interrupted(left: Left, *, deadline_s: float | None, was_killed: bool = True
 
 def restarted(left: Left) -> str:
     """Return what to say of a cell during which the kernel was restarted on request."""
-    name = _NAMES[left.language]
+    name = LANGUAGE_NAMES[left.language]
     return " ".join([f"The {name} kernel was restarted on request while this cell ran. {_lost(name)}", *_others(left)])
 
 
@@ -66,45 +65,45 @@ def died(left: Left, how: str) -> str:
         left: What was found.
         how: How the process ended, as a sentence.
     """
-    name = _NAMES[left.language]
+    name = LANGUAGE_NAMES[left.language]
     first = f"The {name} kernel died while it executed this cell. {how}{_usually(how)}"
     return " ".join([first, f"Output up to then is kept. {_lost(name)}", *_others(left)])
 
 
 def died_between(language: Language, how: str) -> str:
     """Return what to say before the cell that finds its kernel gone."""
-    name = _NAMES[language]
+    name = LANGUAGE_NAMES[language]
     return f"Since the last cell the {name} kernel has ended. {how}{_usually(how)} A new one was started. {_gone(name)}"
 
 
 def did_not_answer(language: Language) -> str:
     """Return what to say before the cell after a kernel was replaced because it was stuck."""
-    name = _NAMES[language]
+    name = LANGUAGE_NAMES[language]
     return f"After the last cell the {name} kernel did not answer any more and was replaced. {_gone(name)}"
 
 
 def restarted_between(language: Language) -> str:
     """Return what to say before the first cell of a kernel that was restarted on request."""
-    name = _NAMES[language]
+    name = LANGUAGE_NAMES[language]
     return f"The {name} kernel was restarted on request. {_gone(name)}"
 
 
 def not_started(language: Language, why: str) -> str:
     """Return what to say of a cell for which no kernel could be started."""
-    return f"The code was not executed: no {_NAMES[language]} kernel could be started. {why}"
+    return f"The code was not executed: no {LANGUAGE_NAMES[language]} kernel could be started. {why}"
 
 
 def still_starting(language: Language) -> str:
     """Return what to say of a cell whose deadline came before its kernel and the desktop were up."""
     return (
-        f"The code was not executed: the {_NAMES[language]} kernel, or the desktop, was still starting when the cell "
+        f"The code was not executed: the {LANGUAGE_NAMES[language]} kernel, or the desktop, was still starting when the cell "
         "had to end."
     )
 
 
 def taken(language: Language) -> str:
     """Return what to say of a cell that ended while it waited for what an attached console executes."""
-    name = _NAMES[language]
+    name = LANGUAGE_NAMES[language]
     return (
         f"The code was not executed: somebody attached a console to the {name} kernel, and what they execute there was "
         f"still running when this cell had to end. All variables are kept. Send the cell again later, or restart the "

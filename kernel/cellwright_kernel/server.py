@@ -36,14 +36,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from cellwright_kernel.ceilings import CODE_BYTES
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.files import BadPath, Files, TooLarge, read_chunks
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
 from cellwright_kernel.running_cell import RunningCell
 from cellwright_kernel.tunnel import CHUNK_BYTES, tunnel
-from cellwright_kernel.wire import Channel, Execute, FileInfo, Language, Ready
+from cellwright_kernel.wire import CODE_BYTES, Channel, Execute, FileInfo, Language, Ready
 
 _BODY_BYTES: Final = 6 * CODE_BYTES + 4096
 """Code at its ceiling, every character escaped as JSON allows, and room around it."""

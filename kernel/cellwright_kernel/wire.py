@@ -9,11 +9,16 @@ checks every value against it, because what comes from inside is data from a str
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer
 
+CODE_BYTES: Final = 64 * 1024
+"""Largest code of one cell, in bytes of UTF-8."""
+
 Language = Literal["python", "javascript"]
+LANGUAGE_NAMES: Final[dict[Language, str]] = {"python": "Python", "javascript": "JavaScript"}
+"""The languages as people write them."""
 
 Channel = Literal["shell", "iopub", "stdin", "control", "hb"]
 """One of a Jupyter kernel's five sockets."""

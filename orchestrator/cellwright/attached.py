@@ -17,12 +17,10 @@ from cellwright.lease import Lease
 from cellwright.record import records
 from cellwright.record.journal import Journal
 from cellwright.sandbox.tunnel import Tunnel
-from cellwright_kernel.wire import Channel, KernelConnection, Language
+from cellwright_kernel.wire import LANGUAGE_NAMES, Channel, KernelConnection, Language
 
 MOST_TUNNELS: Final = 64
 """Tunnels of one session at once; a console opens five, or six while it starts."""
-
-_NAMES: Final[dict[Language, str]] = {"python": "Python", "javascript": "JavaScript"}
 
 
 class Attached:
@@ -87,15 +85,17 @@ class Attached:
         if self._tunnels[language] == 1:
             self._note(
                 "attached",
-                f"Somebody attached a Jupyter client to the {_NAMES[language]} kernel. What is executed there is no cell "
-                "of this run and is not recorded.",
+                f"Somebody attached a Jupyter client to the {LANGUAGE_NAMES[language]} kernel. What is executed there is "
+                "no cell of this run and is not recorded.",
             )
         try:
             yield
         finally:
             self._tunnels[language] -= 1
             if not self._tunnels[language]:
-                self._note("detached", f"No Jupyter client is attached to the {_NAMES[language]} kernel any more.")
+                self._note(
+                    "detached", f"No Jupyter client is attached to the {LANGUAGE_NAMES[language]} kernel any more."
+                )
 
     def _note(self, topic: str, text: str) -> None:
         if not self.is_over:

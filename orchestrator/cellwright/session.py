@@ -32,14 +32,13 @@ from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.screen import Screen
 from cellwright_kernel.wire import (
+    CODE_BYTES,
     Cell,
     Execute,
     FileInfo,
     Language,
 )
 
-CODE_BYTES: Final = 64 * 1024
-"""Largest cell, in bytes of UTF-8."""
 LADDER_S: Final = 3.0
 """Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
 GRACE_S: Final = 1.0

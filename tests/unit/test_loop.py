@@ -12,11 +12,11 @@ from cellwright.budget import Budget, Meter
 from cellwright.errors import ModelError, SandboxUnavailable, UsageError
 from cellwright.loop import Outcome, run
 from cellwright.model.base import Response
-from cellwright.model.tools import CODE_BYTES
 from cellwright.progress import CellEnded, CellStarted, Progress, RunStarted
 from cellwright.testing.clock import FakeClock
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, call, calls, refuses, response, says
+from cellwright_kernel.wire import CODE_BYTES
 
 
 async def driven(*turns: Response | Exception, budget: Budget | None = None) -> tuple[Outcome, ScriptedModel]:

@@ -19,9 +19,7 @@ from cellwright.cli.interrupts import run_to_its_end
 from cellwright.cli.local_sockets import local_sockets
 from cellwright.cli.service import address, checked, service_client
 from cellwright.errors import CellwrightError
-from cellwright_kernel.wire import KernelConnection, Language
-
-_NAMES: dict[Language, str] = {"python": "Python", "javascript": "JavaScript"}
+from cellwright_kernel.wire import LANGUAGE_NAMES, KernelConnection, Language
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +47,7 @@ async def _attach(session: str, language: Language, connection: KernelConnection
     url = f"ws{service.url.rstrip('/').removeprefix('http')}{path}"
     async with local_sockets(connection, url, service.token) as (file, ended):
         print(
-            f"Until Ctrl-C, the {_NAMES[language]} kernel of session {session} can be attached to, with the command below "
+            f"Until Ctrl-C, the {LANGUAGE_NAMES[language]} kernel of session {session} can be attached to, with the command below "
             "in another terminal. What you execute there is no cell of the run and is not recorded, and cells wait "
             "while it runs. What you see there comes from the sandbox as it is.",
             file=sys.stderr,

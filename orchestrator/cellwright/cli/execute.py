@@ -19,8 +19,8 @@ from cellwright.cli.plain import plain
 from cellwright.cli.service import checked, service_client
 from cellwright.errors import CodeTooLarge, UsageError
 from cellwright.sandbox.base import Spec
-from cellwright.session import CODE_BYTES, Session
-from cellwright_kernel.wire import Cell, Language, Text
+from cellwright.session import Session
+from cellwright_kernel.wire import CODE_BYTES, Cell, Language, Text
 
 
 def register(app: typer.Typer) -> None:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from cellwright.answer import answer
 from cellwright.errors import BadRequest, CodeTooLarge
 from cellwright.pool import Pool
-from cellwright.session import CODE_BYTES
+from cellwright_kernel.wire import CODE_BYTES
 
 INTERRUPT_S: Final = 24.0
 """Seconds after arrival at which the cell is interrupted."""

@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from cellwright.model.base import Call, Item
-from cellwright_kernel.wire import Language
-
-CODE_BYTES: Final = 64 * 1024
-"""Largest code of one call, in bytes of UTF-8."""
+from cellwright_kernel.wire import CODE_BYTES, Language
 
 _LANGUAGES: Final[dict[str, Language]] = {"exec_py": "python", "exec_js": "javascript"}
 
