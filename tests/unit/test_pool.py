@@ -53,7 +53,7 @@ async def test_a_session_that_cannot_be_opened_leaves_its_place() -> None:
         for session_id in ("a", "b"):
             with pytest.raises(SandboxUnavailable, match="start-up file"):
                 await pool.session(session_id, driver="guide")
-        await until(lambda: not pool._leases)
+        await until(lambda: not pool._held)
         backend.is_mended = True
         session = await pool.session("c", driver="guide")
         assert (await session.execute("log(1)")).text == "1"
@@ -66,7 +66,7 @@ async def test_every_idle_session_is_closed_in_the_end() -> None:
             session = await pool.session("a", driver="guide")
             assert (await session.execute("log(1)")).text == "1"
             await asyncio.sleep(0.06)
-        await until(lambda: not pool._leases)
+        await until(lambda: not pool._held)
 
 
 async def test_a_session_that_is_closing_is_waited_for_and_opened_again() -> None:
