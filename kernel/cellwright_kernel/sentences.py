@@ -96,8 +96,8 @@ def not_started(language: Language, why: str) -> str:
 def still_starting(language: Language) -> str:
     """Return what to say of a cell whose deadline came before its kernel and the desktop were up."""
     return (
-        f"The code was not executed: the {LANGUAGE_NAMES[language]} kernel, or the desktop, was still starting when the cell "
-        "had to end."
+        f"The code was not executed: the {LANGUAGE_NAMES[language]} kernel, or the desktop, was still starting when the "
+        "cell had to end."
     )
 
 

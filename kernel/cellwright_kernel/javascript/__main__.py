@@ -24,10 +24,10 @@ from ipykernel.heartbeat import Heartbeat
 from jupyter_client.session import Session
 from zmq.eventloop.zmqstream import ZMQStream
 
+from cellwright_kernel.iopub import Gate, Iopub
 from cellwright_kernel.javascript.kernel import JavaScriptKernel
 from cellwright_kernel.javascript.node import Node
 from cellwright_kernel.javascript.publisher import Publisher
-from cellwright_kernel.python.iopub import Gate, Iopub
 
 _LAST_MESSAGES_MS = 500
 

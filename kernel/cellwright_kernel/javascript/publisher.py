@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cellwright_kernel.python.iopub import Iopub
+from cellwright_kernel.iopub import Iopub
 
 _FLUSH_AFTER_S: Final = 0.05
 _RUN_CHARS: Final = 64 * 1024

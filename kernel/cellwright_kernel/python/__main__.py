@@ -25,6 +25,7 @@ from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 from zmq.eventloop.zmqstream import ZMQStream
 
+from cellwright_kernel.iopub import Gate, Iopub
 from cellwright_kernel.python import errors, origin
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.background import Background
@@ -32,7 +33,6 @@ from cellwright_kernel.python.browser import BrowserLink
 from cellwright_kernel.python.display import Show
 from cellwright_kernel.python.figures import Figures
 from cellwright_kernel.python.interrupts import Interrupts
-from cellwright_kernel.python.iopub import Gate, Iopub
 from cellwright_kernel.python.kernel import CellKernel
 from cellwright_kernel.python.last_words import LastWordsBox
 from cellwright_kernel.python.namespace import Namespace, prepare_pyautogui

@@ -13,8 +13,8 @@ import signal
 from types import FrameType
 from typing import Any
 
+from cellwright_kernel.iopub import Gate
 from cellwright_kernel.python.errors import is_own_file
-from cellwright_kernel.python.iopub import Gate
 
 
 class Interrupts:

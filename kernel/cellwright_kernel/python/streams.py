@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any
 
-from cellwright_kernel.python.iopub import Gate, Iopub
+from cellwright_kernel.iopub import Gate, Iopub
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
 from cellwright_kernel.python.origin import Origin
 from cellwright_kernel.python.overflow import Overflow, shortened, shortened_text

@@ -47,8 +47,8 @@ async def _attach(session: str, language: Language, connection: KernelConnection
     url = f"ws{service.url.rstrip('/').removeprefix('http')}{path}"
     async with local_sockets(connection, url, service.token) as (file, ended):
         print(
-            f"Until Ctrl-C, the {LANGUAGE_NAMES[language]} kernel of session {session} can be attached to, with the command below "
-            "in another terminal. What you execute there is no cell of the run and is not recorded, and cells wait "
+            f"Until Ctrl-C, the {LANGUAGE_NAMES[language]} kernel of session {session} can be attached to, with the command "
+            "below in another terminal. What you execute there is no cell of the run and is not recorded, and cells wait "
             "while it runs. What you see there comes from the sandbox as it is.",
             file=sys.stderr,
             flush=True,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from cellwright_kernel.iopub import Gate
 from cellwright_kernel.javascript.publisher import Posted, Publisher
-from cellwright_kernel.python.iopub import Gate
 
 
 class Heard:
