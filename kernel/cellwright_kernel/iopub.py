@@ -66,7 +66,7 @@ class Gate:
 class Iopub:
     """What the kernel's classes take for the iopub socket (`send_multipart`), and what our own writer sends with."""
 
-    def __init__(self, socket: Any, session: Any, gate: Gate) -> None:
+    def __init__(self, socket: Any, session: Any, gate: Gate) -> None:  # noqa: ANN401 - what ipykernel and zmq hand over
         self._socket = socket
         self._session = session
         self._pid = os.getpid()

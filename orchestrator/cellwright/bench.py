@@ -24,7 +24,7 @@ import httpx2
 from pydantic import BaseModel
 
 from cellwright.errors import EnvironmentMissing
-from cellwright.sandbox.runtime import kernel_folder, runtime_folder
+from cellwright.sandbox.runtime import runtime_folder
 from cellwright_kernel.wire import Language
 
 TURNS = 5
@@ -139,11 +139,9 @@ def _until_ready(process: subprocess.Popen[str]) -> str:
 
 @contextmanager
 def _baseline() -> Iterator[Callable[[int], list[float]]]:
-    environment = {**os.environ, "PYTHONPATH": str(kernel_folder())}
-    command = [str(runtime_folder() / "bin" / "python"), "-m", "cellwright_kernel.baseline"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    # -P: our own folder is not where its imports come from
+    command = [str(runtime_folder() / "bin" / "python"), "-P", str(Path(__file__).with_name("baseline.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         if process.stdin is None or process.stdout is None:
             raise EnvironmentMissing("The baseline could not be started.")
 
