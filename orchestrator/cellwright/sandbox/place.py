@@ -23,6 +23,8 @@ from cellwright.errors import SandboxUnavailable
 
 UIDS: Final = range(64001, 65000)
 """Below 65536, so that they exist in containers that map only the first 64 Ki ids too."""
+_BASE_BYTES: Final = 70
+"""A socket's path has at most 107 bytes, and ours lie up to 35 deeper."""
 _UIDS: Final = "uids"
 _NEW_S: Final = 60.0
 """Seconds that a folder is left alone in any case: its socket may not be listened at yet."""
@@ -75,7 +77,18 @@ def sockets_folder() -> Path:
         base = Path(runtime) / "cellwright"
     else:
         base = Path(tempfile.gettempdir()) / f"cellwright-{os.getuid()}"
-    base.mkdir(mode=0o711, exist_ok=True, parents=True)
+    if len(os.fsencode(base)) > _BASE_BYTES:
+        raise SandboxUnavailable(
+            f"{base} is too long a path for sockets to lie below it. Nothing was started. Set XDG_RUNTIME_DIR to a "
+            f"folder of at most {_BASE_BYTES - 11} bytes."
+        )
+    try:
+        base.mkdir(mode=0o711, exist_ok=True, parents=True)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"{base} could not be made: {error.strerror}. Usually XDG_RUNTIME_DIR or TMPDIR names a folder that is not "
+            "yours. Nothing was started. Set XDG_RUNTIME_DIR to a folder of your own."
+        ) from error
     if base.stat().st_uid != os.getuid() or base.is_symlink():
         raise SandboxUnavailable(
             f"{base} belongs to somebody else. Usually another user made it on purpose. Nothing was started. "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.errors import SandboxUnavailable
 from cellwright.sandbox import place as places
 from cellwright.sandbox.place import take_place
 
@@ -41,3 +42,14 @@ def test_what_a_killed_process_left_is_removed(base: Path) -> None:
     place.leave()
     assert left == {"alive", "new", "link", "file"}
     assert not place.folder.exists()
+
+
+@pytest.mark.parametrize("runtime", ["/proc/nope", "file", "d" * 120])
+def test_a_folder_that_no_socket_can_lie_in_is_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / runtime))
+    with pytest.raises(SandboxUnavailable, match="XDG_RUNTIME_DIR"):
+        take_place()
