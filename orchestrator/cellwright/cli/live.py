@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text as Styled
 
 from cellwright.cli.plain import plain
+from cellwright.cli.styles import STYLE_OF_SOURCE
 from cellwright.model.base import Delta, Usage
 from cellwright.progress import (
     Arriving,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from cellwright.loop import Outcome
 
 _STYLES: Final = {"text": "bold", "refusal": "red", "reasoning": "dim italic"}
-_OUTPUT_STYLES: Final = {"error": "red", "stderr": "yellow", "notice": "italic"}
 _END_STYLES: Final = {"done": "bold green", "failed": "bold red", "cancelled": "bold yellow"}
 
 
@@ -74,7 +74,7 @@ class Live:
                 self._output(output)
             case CellWrote(event=PieceEvent() as piece):
                 self._pieces += piece.text
-                self._page.write(plain(piece.text), _OUTPUT_STYLES.get(piece.source, ""))
+                self._page.write(plain(piece.text), STYLE_OF_SOURCE.get(piece.source, ""))
             case CellWrote():
                 pass
             case CellEnded():
@@ -125,7 +125,7 @@ class Live:
             case Text():
                 # what came in pieces is there already; where the whole was cut, it doesn't begin with them
                 rest = output.text.removeprefix(self._pieces) if self._pieces else output.text
-                self._page.write(plain(rest), _OUTPUT_STYLES.get(output.source, ""))
+                self._page.write(plain(rest), STYLE_OF_SOURCE.get(output.source, ""))
             case Image():
                 where = self._run_dir / "blobs" / output.sha256
                 self._page.fresh("  ")

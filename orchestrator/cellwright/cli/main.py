@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 import cellwright
+from cellwright.cli.interrupts import INTERRUPTED
 from cellwright.cli.plain import plain
 from cellwright.errors import CellwrightError
 
@@ -31,7 +32,7 @@ def main() -> None:
         print(f"cellwright: {plain(str(error))}. Usually a folder is missing, or not yours to write.", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 def _app() -> typer.Typer:

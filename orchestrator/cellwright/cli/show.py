@@ -16,6 +16,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from cellwright.cli.plain import plain
+from cellwright.cli.styles import STYLE_OF_SOURCE
 from cellwright.record import Run, StoredCell
 from cellwright.record.records import (
     CellClosed,
@@ -56,8 +57,6 @@ STYLE_OF_STATUS: Final[Mapping[str, str]] = {
     "denied": "red",
 }
 
-_STYLE_OF_SOURCE: Final[Mapping[str, str]] = {"stderr": "magenta", "error": "red", "notice": "italic yellow"}
-
 
 def console_for_output() -> Console:
     """Return the console of this command: colours on a terminal, plain text that is never wrapped in a pipe."""
@@ -97,8 +96,7 @@ def _header(run: Run) -> Iterator[Text]:
     yield Text.assemble(("time     ", "bold"), plain(f"{info.created_at}{ended}"))
     yield Text.assemble(("folder   ", "bold"), plain(str(run.folder)))
     for problem in run.problems:
-        place = problem.file if problem.record is None else f"{problem.file}: record {problem.record}"
-        yield Text(plain(f"problem  {place} {problem.what}"), style="yellow" if problem.kind == "torn" else "red")
+        yield Text(plain(f"problem  {problem.place} {problem.what}"), style="red" if problem.is_change else "yellow")
 
 
 def _spec(spec: Mapping[str, JsonValue]) -> str:
@@ -184,7 +182,7 @@ def _output(output: StoredText | StoredImage, run: Run) -> Text:
             full = output.full_sha256 or output.text_sha256
             if full:
                 lines.append(plain(f"[whole text: {run.folder / 'blobs' / full}]"))
-            return Text("\n".join(f" > {line}" for line in lines), style=_STYLE_OF_SOURCE.get(output.source, ""))
+            return Text("\n".join(f" > {line}" for line in lines), style=STYLE_OF_SOURCE.get(output.source, ""))
         case StoredImage():
             where = run.folder / "blobs" / output.sha256 if output.kept else "not kept"
             return Text(plain(f" > [{output.media_type} {output.width}x{output.height}: {where}]"), style="cyan")
