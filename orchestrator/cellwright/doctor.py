@@ -14,8 +14,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from pydantic import BaseModel, ConfigDict
+
 from cellwright.errors import CellwrightError, EnvironmentMissing
-from cellwright.sandbox.base import Finding, Limits
+from cellwright.sandbox.base import Limits
 from cellwright.sandbox.bubblewrap import bubblewrap_options
 from cellwright.sandbox.limits import limits_in_force
 from cellwright.sandbox.place import UIDS, Place, take_place
@@ -40,6 +42,19 @@ _FREE_BYTES: Final = 1024**3
 
 _ALPHABETS: Final = {"Latin": ":lang=en", "CJK": ":lang=zh-cn", "emoji": ":charset=1f680"}
 """What the desktop's fonts must show, and how fontconfig is asked for it."""
+
+
+class Finding(BaseModel):
+    """One line of the doctor: a requirement, found or not."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    ok: bool
+    detail: str
+    """What was found, or what is missing."""
+    remedy: str | None = None
+    """The one command that mends it; absent when nothing is to be done."""
 
 
 def examine() -> list[Finding]:

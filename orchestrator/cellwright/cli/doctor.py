@@ -7,12 +7,14 @@ Decided here: how it reads.
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cellwright.errors import EnvironmentMissing
-from cellwright.sandbox.base import Finding
+
+if TYPE_CHECKING:
+    from cellwright.doctor import Finding
 
 
 def register(app: typer.Typer) -> None:

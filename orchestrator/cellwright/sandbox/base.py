@@ -95,19 +95,6 @@ class SandboxInfo(BaseModel):
     """Limit name -> by what means it is enforced, or `not enforced` with the reason."""
 
 
-class Finding(BaseModel):
-    """One line of the doctor: a requirement, found or not."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    ok: bool
-    detail: str
-    """What was found, or what is missing."""
-    remedy: str | None = None
-    """The one command that mends it; absent when nothing is to be done."""
-
-
 class Sandbox(Protocol):
     """One isolated place with one desktop and its kernels."""
 
