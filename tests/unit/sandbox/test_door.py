@@ -1,0 +1,69 @@
+"""The door to a kernel host that behaves: what it costs, and where a cell's stream ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cellwright.errors import SandboxLost
+from cellwright.sandbox.door import Door
+from cellwright_kernel.wire import ClosedEvent, Event, Execute, OutputEvent, Text
+
+OUTPUT = OutputEvent(number=0, output=Text(text="1", source="log"))
+CLOSED = ClosedEvent(status="ok")
+
+
+async def test_all_cells_go_over_one_connection(tmp_path: Path) -> None:
+    async with host(tmp_path / "door", OUTPUT, CLOSED) as (door, connections):
+        for number in range(1, 4):
+            assert [event async for event in door.execute(_cell(number))] == [OUTPUT, CLOSED]
+    assert len(connections) == 1
+
+
+async def test_a_host_that_goes_on_after_the_end_is_lost(tmp_path: Path) -> None:
+    async with host(tmp_path / "door", CLOSED, OUTPUT) as (door, _):
+        with pytest.raises(SandboxLost, match="went on after it had closed a cell"):
+            [event async for event in door.execute(_cell(1))]
+
+
+@asynccontextmanager
+async def host(path: Path, *events: Event) -> AsyncIterator[tuple[Door, list[asyncio.StreamWriter]]]:
+    """Answer each request with these events, in chunks as the real host does; give the door and the connections."""
+    connections: list[asyncio.StreamWriter] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        while head := await _head(reader):
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]))
+            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            for event in events:
+                line = event.model_dump_json().encode() + b"\n"
+                writer.write(b"%x\r\n%b\r\n" % (len(line), line))
+            writer.write(b"0\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_unix_server(answer, path)
+    door = Door.at(path)
+    try:
+        yield door, connections
+    finally:
+        await door.close()
+        server.close()
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(writer.wait_closed() for writer in connections), return_exceptions=True)
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return b""
+
+
+def _cell(number: int) -> Execute:
+    return Execute(number=number, language="python", code="log(1)", deadline_s=5)
