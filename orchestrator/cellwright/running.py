@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
-from cellwright.errors import SandboxLost
+from cellwright.errors import RecordError, SandboxLost
 from cellwright.record.journal import Journal
 from cellwright_kernel.wire import (
     Cell,
@@ -116,12 +116,21 @@ class RunningCell:
         )
 
     def record(self, cell: Cell, journal: Journal) -> None:
-        """Write the closed cell into the journal; pictures and long texts become blobs."""
+        """Write the closed cell into the journal; pictures and long texts become blobs.
+
+        Raises:
+            RecordError: It could not be written; the sentence says that the cell ran, since nothing else will.
+        """
         is_ours = cell.status == "sandbox_lost" or self._kernel_generation is None
         observed = ("status", "rung", "kernel_generation") if is_ours else ()
         places = enumerate(sorted(self._outputs), start=len(self._notices))
         wholes = {place: self._wholes[number].decode() for place, number in places if number in self._wholes}
-        journal.cell_closed(cell, kernel_generation=self._kernel_generation, observed=observed, wholes=wholes)
+        try:
+            journal.cell_closed(cell, kernel_generation=self._kernel_generation, observed=observed, wholes=wholes)
+        except RecordError as error:
+            raise type(error)(
+                f"The cell ran, and ended as {cell.status!r}, but what it gave is lost. {error}"
+            ) from error
 
     def _add(self, text: Text) -> None:
         gather(self._outputs, OutputEvent(output=text))

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from cellwright import session as sessions
-from cellwright.errors import CellwrightError, SessionClosed
+from cellwright.errors import CellwrightError, DiskFull, SessionClosed
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
 from cellwright.record.verdict import verify
@@ -161,6 +161,18 @@ async def test_time_counts_from_the_request_where_a_sandbox_has_to_be_started_fi
         backend._start_s = 0
         assert (await session.execute("log(2)", deadline_s=5, since=time.monotonic())).text.endswith("2")
     assert [closed.status for closed in read_run(session.run_dir).cells] == ["error", "ok"]
+
+
+async def test_a_cell_that_ran_and_could_not_be_recorded_is_said_to_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise DiskFull("The disk is full.")
+
+    async with Session.open(backend=FakeBackend()) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(session.journal, "cell_closed", full)
+            with pytest.raises(DiskFull, match=r"The cell ran, and ended as 'ok', but what it gave is lost\."):
+                await session.execute("x = 7")
+        assert (await session.execute("log(x)")).text == "7"
 
 
 @pytest.mark.parametrize("fault", ["the run is gone", "a hanging process", "a disk error"])
