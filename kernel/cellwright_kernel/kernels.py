@@ -358,12 +358,8 @@ class Kernels:
         )
         try:
             await kernel.start(self._environment(), self._home)
-        except NotUp as error:
+        except (NotUp, OSError) as error:  # a disk that the code has filled is where the kernel's own files lie
             lane.fault = str(error)
-        except OSError as error:  # what the code can fill is where the kernel's own files lie
-            lane.fault = (
-                f"The {lane.language} kernel's files could not be written ({error.strerror}). /tmp is probably full."
-            )
         else:
             lane.is_up = True
             self._group.create_task(self._keep(lane, kernel))
