@@ -34,6 +34,8 @@ _FLAGS: Final = (
     "--no-force-async-hooks-checks",
     "--expose-internals",  # for the parser that Node's own REPL uses
     "--disable-warning=ExperimentalWarning",
+    # of garbage that is not yet collected: over 1,000 cells Node grew by 9 to 19 %, with this by 4 to 9 %, as fast as before
+    "--max-semi-space-size=8",
 )
 _PIPE_BYTES: Final = 1024 * 1024
 _READ_BYTES: Final = 256 * 1024

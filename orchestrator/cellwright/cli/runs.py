@@ -86,9 +86,8 @@ def _table(summaries: list[RunSummary], console: Console) -> Table:
 
 def _print_verdict(verdict: Verdict, console: Console) -> None:
     for problem in verdict.problems:
-        place = problem.file if problem.record is None else f"{problem.file}: record {problem.record}"
-        style = "yellow" if problem.kind in {"torn", "stray"} else "red"
-        console.print(Text(plain(f"{place} {problem.what}"), style=style), soft_wrap=True)
+        style = "red" if problem.is_change else "yellow"
+        console.print(Text(plain(f"{problem.place} {problem.what}"), style=style), soft_wrap=True)
     style = {"whole": "green", "open": "yellow", "changed": "bold red"}[verdict.status]
     console.print(Text(f"{verdict.status}: {verdict.sentence}", style=style), soft_wrap=True)
 

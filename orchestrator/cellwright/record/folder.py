@@ -1,7 +1,7 @@
-"""Where runs lie and what they are called.
+"""Where runs lie, what they are called, and what one says it is.
 
-Flows in: the environment, and what a person typed for RUN. Flows out: folders. Decided here: the form of a run's id,
-and how RUN is understood: an id, the beginning of one, or a path.
+Flows in: the environment, and what a person typed for RUN. Flows out: folders, and `run.json` of one. Decided here: the
+form of a run's id, and how RUN is understood: an id, the beginning of one, or a path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cellwright.errors import EnvironmentMissing, RunNotFound, UsageError
+from cellwright.errors import EnvironmentMissing, JournalCorrupt, RunNotFound, UsageError
+from cellwright.record.blobs import read_file
+from cellwright.record.records import RunInfo
 
 _ID = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-[0-9a-f]{6}")
 
@@ -78,6 +80,26 @@ def run_names(root: Path) -> list[str]:
     except FileNotFoundError:
         return []
     return sorted(names, reverse=True)
+
+
+def read_info(folder: Path) -> tuple[bytes, RunInfo]:
+    """Return `run.json` of a run's folder, as bytes and as what they say.
+
+    Raises:
+        RunNotFound: when it cannot be read: the folder holds no run.
+        JournalCorrupt: when it is not what Cellwright writes, so that it is not known what the records belong to.
+    """
+    try:
+        data = read_file(folder / "run.json")
+    except OSError as error:
+        raise RunNotFound(f"{folder} is not a run: its run.json cannot be read ({error.strerror}).") from error
+    try:
+        return data, RunInfo.model_validate_json(data)
+    except ValueError as error:
+        raise JournalCorrupt(
+            f"run.json in {folder} is not what Cellwright writes: it was changed, or a newer version wrote it. "
+            f"The journal beside it is plain text. Run `cellwright verify {folder}`."
+        ) from error
 
 
 def _at_path(folder: Path) -> Path:

@@ -19,11 +19,11 @@ from typing import Self
 
 from pydantic import JsonValue
 
-from cellwright.errors import JournalCorrupt, RecordError
+from cellwright.errors import RecordError
 from cellwright.record.blobs import Blobs, as_record_error, read_file, write_all, write_file
 from cellwright.record.chain import digest, seal
-from cellwright.record.folder import make_private, new_run_id, runs_folder
-from cellwright.record.lines import JOURNAL, Line, Scan, scan, written
+from cellwright.record.folder import make_private, new_run_id, read_info, runs_folder
+from cellwright.record.lines import JOURNAL, Line, Scan, refuse_faults, scan, written
 from cellwright.record.lock import take_lock
 from cellwright.record.records import (
     CLAIMED_OF_CELL,
@@ -119,14 +119,15 @@ class Journal:
         """Open a run for more records. A torn end is cut, kept as a blob, and noted.
 
         Raises:
-            JournalCorrupt: when something was changed; names what. Nothing is written then.
-            RecordError: when another process is writing the run, or it cannot be read.
+            JournalCorrupt: when something was changed, or written by a newer version; names what. Nothing is written then.
+            RunNotFound: when its `run.json` cannot be read.
+            RecordError: when another process is writing the run, or its journal cannot be read.
         """
         fd = _open(folder)
         try:
-            data, info = _read_info(folder)
+            data, info = read_info(folder)
             found = scan(read_file(folder / JOURNAL), digest(data))
-            _refuse_changed(found, folder)
+            refuse_faults(found.problems, folder)
             journal = cls(folder, info, fd, found, durable=durable, keep=keep or Keep())
         except OSError as error:
             os.close(fd)
@@ -370,21 +371,3 @@ def _open(folder: Path) -> int:
         os.close(fd)
         raise as_record_error(error, JOURNAL) from error
     return fd
-
-
-def _read_info(folder: Path) -> tuple[bytes, RunInfo]:
-    data = read_file(folder / "run.json")
-    try:
-        return data, RunInfo.model_validate_json(data)
-    except ValueError as error:
-        raise JournalCorrupt(f"run.json of {folder.name} is not what Cellwright writes; it was changed.") from error
-
-
-def _refuse_changed(found: Scan, folder: Path) -> None:
-    wrong = [problem for problem in found.problems if problem.kind != "torn"]
-    if wrong:
-        place = f"record {wrong[0].record}" if wrong[0].record else wrong[0].file
-        raise JournalCorrupt(
-            f"The run cannot go on: {place} {wrong[0].what}. The rest is still readable. "
-            f"Run `cellwright verify {folder}`."
-        )

@@ -8,11 +8,14 @@ changed (anywhere, to be reported), and that one bad line never hides the others
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import JsonValue, ValidationError
 
+from cellwright.errors import JournalCorrupt
 from cellwright.record.chain import NotSealed, Sealed, seal, unseal
 from cellwright.record.records import RECORD, Record
 from cellwright.record.stored import Recorded
@@ -34,6 +37,16 @@ class Problem(Recorded):
     """Number of the record, or of the line where the record cannot be read; absent for other files."""
     what: str
     """A sentence without its subject's place."""
+
+    @property
+    def place(self) -> str:
+        """Its subject: the file, and which record of it."""
+        return self.file if self.record is None else f"{self.file}: record {self.record}"
+
+    @property
+    def is_change(self) -> bool:
+        """Whether something differs from what was written."""
+        return self.kind in {"changed", "missing"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,22 @@ class Scan:
     """Where the last whole record ends."""
     torn: bytes
     """What stands after it and is to be cut; empty when nothing does, or when it is not a torn end."""
+
+
+def refuse_faults(problems: Iterable[Problem], folder: Path) -> None:
+    """Return when every record could be read and follows the one before; a torn end is no fault.
+
+    Raises:
+        JournalCorrupt: naming the first record that is not so.
+    """
+    problem = next((problem for problem in problems if problem.kind != "torn"), None)
+    if problem is None:
+        return
+    cause = "It was changed after it was written." if problem.is_change else "A newer version of Cellwright wrote it."
+    raise JournalCorrupt(
+        f"The run {folder.name} is not whole: {problem.place} {problem.what}. {cause} "
+        f"The rest is still readable. Run `cellwright verify {folder}`."
+    )
 
 
 def written(number: int, record: Record, previous: str) -> tuple[bytes, Line]:

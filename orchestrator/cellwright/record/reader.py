@@ -17,8 +17,8 @@ from typing import Final, overload
 from cellwright.errors import JournalCorrupt, RunNotFound
 from cellwright.record.blobs import Blobs, read_file
 from cellwright.record.chain import NotSealed, digest, unseal
-from cellwright.record.folder import run_names, runs_folder
-from cellwright.record.lines import JOURNAL, Line, Problem, scan
+from cellwright.record.folder import read_info, run_names, runs_folder
+from cellwright.record.lines import JOURNAL, Line, Problem, refuse_faults, scan
 from cellwright.record.lock import is_locked
 from cellwright.record.records import (
     RECORD,
@@ -142,13 +142,7 @@ class Run:
         Raises:
             JournalCorrupt: naming the first record that is not as it was written.
         """
-        for problem in self.problems:
-            if problem.kind != "torn":
-                place = f"record {problem.record}" if problem.record else problem.file
-                raise JournalCorrupt(
-                    f"Run {self.info.run_id}: {place} {problem.what}. It was changed after it was written. "
-                    f"The other records are readable. Run `cellwright verify {self.folder}`."
-                )
+        refuse_faults(self.problems, self.folder)
 
 
 class Cells(Sequence[Cell]):
@@ -196,7 +190,7 @@ def read_run(folder: Path) -> Run:
         JournalCorrupt: when `run.json` cannot be read, so that it is not known what the records belong to.
     """
     is_live = is_locked(folder / JOURNAL)
-    data, info = _info(folder)
+    data, info = read_info(folder)
     try:
         journal = read_file(folder / JOURNAL)
     except OSError as error:
@@ -220,22 +214,8 @@ def list_runs(root: Path | None = None) -> list[RunSummary]:
     return summaries
 
 
-def _info(folder: Path) -> tuple[bytes, RunInfo]:
-    try:
-        data = read_file(folder / "run.json")
-    except OSError as error:
-        raise RunNotFound(f"{folder} is not a run: its run.json cannot be read ({error.strerror}).") from error
-    try:
-        return data, RunInfo.model_validate_json(data)
-    except ValueError as error:
-        raise JournalCorrupt(
-            f"run.json in {folder} is not what Cellwright writes: it was changed, or a newer version wrote it. "
-            f"The journal beside it is plain text. Run `cellwright verify {folder}`."
-        ) from error
-
-
 def _summary(folder: Path) -> RunSummary:
-    _, info = _info(folder)
+    _, info = read_info(folder)
     is_live = is_locked(folder / JOURNAL)
     tail = _tail(folder / JOURNAL)
     end = _end(tail)

@@ -54,7 +54,7 @@ class Verdict(Recorded):
     blobs: int
     """Blobs that were checked."""
     problems: tuple[Problem, ...] = ()
-    """What is wrong, in order of place; `torn` and `stray` ones do not make a run `changed`."""
+    """What is wrong, in order of place; only those that are a change make a run `changed`."""
 
     @property
     def sentence(self) -> str:
@@ -62,13 +62,20 @@ class Verdict(Recorded):
         checked = f"{self.records} records and {self.blobs} blobs checked"
         match self.status:
             case "whole":
-                return f"{checked}: the run is as it was written."
+                said = f"{checked}: the run is as it was written."
             case "open":
-                return f"{checked}: nothing differs. The run has no seal at its end: what was cut off can't be known."
+                said = f"{checked}: nothing differs. The run has no seal at its end: what was cut off can't be known."
             case "changed":
-                return f"{checked}: the run is not as it was written."
+                said = f"{checked}: the run is not as it was written."
             case _:
                 assert_never(self.status)
+        if unknown := [str(problem.record) for problem in self.problems if problem.kind == "unknown"]:
+            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+            said += (
+                f" Of a kind that only a newer version knows: record {', '.join(unknown[:5])}{more}; "
+                "as it was written, but what it names was not checked."
+            )
+        return said
 
 
 def verify(folder: Path) -> Verdict:
@@ -90,7 +97,7 @@ def verify(folder: Path) -> Verdict:
     problems += wrong
     blobs, wrong = _check_blobs(folder, found.lines, is_live=is_live)
     problems += wrong
-    is_changed = any(problem.kind in {"changed", "missing", "unknown"} for problem in problems)
+    is_changed = any(problem.is_change for problem in problems)
     status: Literal["whole", "open", "changed"] = "changed" if is_changed else "whole" if sealed else "open"
     return Verdict(folder=str(folder), status=status, records=len(found.lines), blobs=blobs, problems=tuple(problems))
 

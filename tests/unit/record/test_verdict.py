@@ -161,9 +161,32 @@ def test_record_of_a_newer_version_is_named_and_hides_no_other(
     data = b"\n".join(lines[:-1]) + b"\n"
     body = unseal(lines[-1]).body
     data += seal({**body, "type": "approval", "v": 2})[0]
-    run = read_run(with_journal(closed_run, data))
+    copy = with_journal(closed_run, data)
+    run = read_run(copy)
     assert len(run.lines) == 14
     assert [(problem.kind, problem.record) for problem in run.problems] == [("unknown", 15)]
+    with pytest.raises(
+        JournalCorrupt, match=r"journal\.jsonl: record 15 is of a kind .* A newer version of Cellwright"
+    ):
+        run.must_be_whole()
+    with pytest.raises(JournalCorrupt, match="A newer version of Cellwright wrote it"):
+        Journal.reopen(copy)
+
+
+def test_record_of_a_newer_version_does_not_make_a_run_changed(open_run: Path) -> None:
+    from cellwright.record.chain import seal, unseal
+
+    journal = open_run / "journal.jsonl"
+    last = unseal(journal.read_bytes().splitlines()[-1])
+    line, _ = seal({"n": 15, "type": "approval", "v": 2, "previous": last.hash})
+    journal.write_bytes(journal.read_bytes() + line)
+    verdict = verify(open_run)
+    assert (verdict.status, verdict.records) == ("open", 14)
+    assert verdict.sentence == (
+        "14 records and 3 blobs checked: nothing differs. "
+        "The run has no seal at its end: what was cut off can't be known. "
+        "Of a kind that only a newer version knows: record 15; as it was written, but what it names was not checked."
+    )
 
 
 def test_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
