@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from Xlib import X, error
 from Xlib.display import Display
 
 import cellwright_kernel
+from cellwright.sandbox.runtime import kernel_folder, runtime_folder
 
 TARGETS = Path(__file__).parent / "targets"
 T = TypeVar("T")
@@ -146,7 +146,9 @@ def desk_in(folder: Path) -> Iterator[Desk]:
         openbox = Path(cellwright_kernel.__file__).parent / "openbox.xml"
         desk.start("env", "XCOMPOSEFILE=/dev/null", "openbox", "--config-file", openbox, "--sm-disable")
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "stderr": None}
-        desk.cells = desk.start(sys.executable, TARGETS / "cells.py", desk.name, **pipes)
+        # the inside's own runtime: pyautogui is there, and not in the environment of the tests
+        inside = ["env", f"PYTHONPATH={kernel_folder()}", runtime_folder() / "bin" / "python"]
+        desk.cells = desk.start(*inside, TARGETS / "cells.py", desk.name, **pipes)
         assert desk.reply() == "ready"
         with desk.watched() as display:
             check = display.intern_atom("_NET_SUPPORTING_WM_CHECK")
