@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from cellwright.sandbox.runtime import kernel_folder, runtime_folder
 from cellwright_kernel import processes
 from cellwright_kernel.wire import (
     EVENT,
@@ -31,6 +32,8 @@ from cellwright_kernel.wire import (
 )
 
 pytestmark = pytest.mark.slow
+
+PYTHON = runtime_folder() / "bin" / "python"
 
 
 class Host:
@@ -73,10 +76,11 @@ def started(home: Path, settings: HostSettings, door: Path) -> Iterator[subproce
         listener.listen()
         settings = settings.model_copy(update={"door": f"fd:{listener.fileno()}", "home": str(home)})
         process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()],
+            # the inside's own runtime: pyautogui is there, and not in the environment of the tests
+            [str(PYTHON), "-W", "error", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()],
             stdin=subprocess.PIPE,
             pass_fds=[listener.fileno()],
-            env={"PATH": os.environ["PATH"], "TMPDIR": str(own_tmp)},
+            env={"PATH": os.environ["PATH"], "TMPDIR": str(own_tmp), "PYTHONPATH": str(kernel_folder())},
         )
     try:
         yield process
