@@ -101,7 +101,8 @@ class Cell(Value):
     screen_before: str | None = None
     """SHA-256 of the last screenshot taken before it; absent when none was taken."""
     screen_after: str | None = None
-    """SHA-256 of the screenshot taken after it; absent when none was taken."""
+    """SHA-256 of the screen after it. Absent in a cell as it was answered, since the screenshot is taken after the answer;
+    filled when the cell is read from the run; absent there when it is not known what the screen showed."""
 
     @field_serializer("code", when_used="json")
     def _as_text(self, code: str) -> str:

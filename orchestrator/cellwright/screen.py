@@ -55,17 +55,21 @@ class Screen:
         self._in_doubt = True
 
     async def _take(self, number: int) -> None:
-        """Keep a screenshot, if it shows anything new; a lost sandbox has none."""
+        """Keep a screenshot, if it shows anything new; what a reader can't tell from there being none is noted."""
         if not self._lease.lives:
+            self._none("The sandbox had ended.", number)
             return
         sandbox, self._in_doubt = self._lease.sandbox, False
         try:
             taken = await sandbox.door.screenshot(self._tag)
         except CellwrightError as error:
-            self._journal.append(records.Note(topic="screen", text=f"None could be taken: {error}", cell=number))
+            self._none(str(error), number)
             self._in_doubt = True
             return
         self._of = sandbox
         if taken is not None:
             png, self._tag = taken
             self.sha256 = self._journal.screenshot(png, after_cell=number)
+
+    def _none(self, why: str, number: int) -> None:
+        self._journal.append(records.Note(topic="screen", text=f"No screenshot could be taken: {why}", cell=number))

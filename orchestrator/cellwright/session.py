@@ -261,13 +261,9 @@ class Session:
             before = self._screen.sha256
             cell = Cell(number=number, language=language, code=code, started_at=records.now(), screen_before=before)
             self.journal.append(
-                records.CellOpened(
-                    number=number,
-                    language=language,
-                    code=code,
-                    started_at=cell.started_at,
+                records.CellOpened.of(
+                    cell,
                     deadline_s=deadline_s,
-                    screen_before=before,
                     turn=call.turn if call else None,
                     call_id=call.call_id if call else None,
                 )
@@ -286,7 +282,8 @@ class Session:
                 await self._post(Execute(number=number, language=language, code=code, deadline_s=left_s), running)
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
             running.record(cell, self.journal)
-            self._screen.take(after_cell=number, changed=running.screen_changed)
+            if cell.status != "sandbox_lost":
+                self._screen.take(after_cell=number, changed=running.screen_changed)
             return cell
         finally:
             self._executing = None

@@ -58,6 +58,15 @@ async def test_an_unchanged_screen_is_kept_once() -> None:
     assert len(list((session.run_dir / "blobs").rglob("*"))) >= 1
 
 
+async def test_the_screen_after_a_cell_is_known_once_it_is_read_from_the_run() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        answered = [await session.execute("1"), await session.execute("2")]
+    read = read_run(session.run_dir).cells
+    assert [cell.screen_after for cell in answered] == [None, None]
+    assert [cell.screen_after for cell in read] == [answered[1].screen_before] * 2
+    assert answered[1].screen_before is not None
+
+
 async def test_a_screen_that_did_not_change_is_not_asked_for() -> None:
     backend = FakeBackend()
     async with Session.open(backend=backend) as session:

@@ -165,8 +165,8 @@ def _cell(cell: StoredCell, run: Run, console: Console) -> Iterator[RenderableTy
     for late in cell.late:
         yield Text("   late output:", style="dim")
         yield from (_output(output, run) for output in late.outputs)
-    if closed and closed.screen_after and closed.screen_after != opened.screen_before:
-        yield Text(plain(f"   screen after it: {run.folder / 'blobs' / closed.screen_after}"), style="dim")
+    if cell.screen_after and cell.screen_after != opened.screen_before:
+        yield Text(plain(f"   screen after it: {run.folder / 'blobs' / cell.screen_after}"), style="dim")
 
 
 def _code(code: str, language: Language, console: Console) -> RenderableType:

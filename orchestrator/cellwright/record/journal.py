@@ -234,7 +234,6 @@ class Journal:
                 rung=cell.rung,
                 duration_ms=cell.duration_ms or 0,
                 kernel_generation=kernel_generation,
-                screen_after=cell.screen_after,
                 claimed=claimed,
             )
         )

@@ -30,6 +30,8 @@ from cellwright.record.records import (
     RunClosed,
     RunInfo,
     RunStatus,
+    Screen,
+    SessionClosed,
 )
 from cellwright.record.stored import Recorded, restored
 from cellwright_kernel.wire import Cell
@@ -46,6 +48,9 @@ class StoredCell:
     """Absent while it runs, and when a crash came first."""
     late: tuple[LateOutput, ...] = ()
     """What it wrote after its end."""
+    screen_after: str | None = None
+    """Blob of the screenshot that shows the screen after it: one taken then or, where nothing had changed, the last one
+    before. Absent when none could be taken, and until one would have been."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +91,13 @@ class Run:
         """The cells as the journal has them, in order; no blob is read."""
         closed = {record.number: record for record in self.records if isinstance(record, CellClosed)}
         late = [record for record in self.records if isinstance(record, LateOutput)]
+        screens = _screens_after(self.records)
         return tuple(
             StoredCell(
                 opened=record,
                 closed=closed.get(record.number),
                 late=tuple(output for output in late if output.of_cell == record.number),
+                screen_after=screens.get(record.number),
             )
             for record in self.records
             if isinstance(record, CellOpened)
@@ -132,7 +139,7 @@ class Run:
                 "truncated": closed.truncated,
                 "rung": closed.rung,
                 "duration_ms": closed.duration_ms,
-                "screen_after": closed.screen_after,
+                "screen_after": cell.screen_after,
             }
         )
 
@@ -254,6 +261,34 @@ def _tail(path: Path) -> tuple[Record, ...]:
         if isinstance(records[0], RunClosed):
             break
     return tuple(records)
+
+
+def _screens_after(records: Sequence[Record]) -> dict[int, str]:
+    """Return cell number -> hash of the screen after it, where that is known.
+
+    A screenshot is taken before the next cell or the session's end, if anything changed; until one of these is recorded,
+    that there is no screenshot says nothing.
+    """
+    after: dict[int, str] = {}
+    last: str | None = None
+    ended: int | None = None
+    for record in records:
+        match record:
+            case Screen():
+                last = record.image.sha256
+                if record.after_cell is not None:
+                    after[record.after_cell] = last
+            case CellClosed():
+                ended = None if record.status == "sandbox_lost" else record.number
+            case Note(topic="screen"):
+                ended = None
+            case CellOpened() | SessionClosed():
+                if ended is not None and last is not None:
+                    after.setdefault(ended, last)
+                ended = None
+            case _:
+                pass
+    return after
 
 
 def _end(records: tuple[Record, ...]) -> RunClosed | None:

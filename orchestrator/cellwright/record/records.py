@@ -167,8 +167,6 @@ class CellClosed(_Record):
     """Measured outside."""
     kernel_generation: int | None = None
     """Number of the kernel process of this language afterwards; absent when the inside could not say."""
-    screen_after: str | None = None
-    """Blob of the screenshot taken after it; absent when none was taken."""
     claimed: tuple[str, ...] = CLAIMED_OF_CELL
     """Fields that are the inside's word. A status that was observed outside (`sandbox_lost`) is left out."""
 
@@ -292,11 +290,11 @@ class Screen(_Record):
 
     type: Literal["screen"] = "screen"
     image: StoredImage
-    """`image.sha256` is what `screen_before` and `screen_after` name."""
+    """`image.sha256` is what a cell's `screen_before` and `screen_after` name."""
     pixels_sha256: str | None = None
     """Hash of the raw pixels, as the inside said; absent when it did not."""
     after_cell: int | None = None
-    """The last cell that had ended; absent before the first."""
+    """The last cell that had ended; absent before the first. A cell without a screenshot left the screen as it was."""
     claimed: tuple[str, ...] = ("image", "pixels_sha256")
     """Fields that are the inside's word."""
 

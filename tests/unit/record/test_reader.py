@@ -6,10 +6,21 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.unit.record.conftest import PNG
 
 from cellwright.errors import RunNotFound, UsageError
-from cellwright.record import Journal, RunInfo, RunSummary, find_run, list_runs, new_run_id, read_run, runs_folder
-from cellwright.record.records import Note
+from cellwright.record import (
+    Blobs,
+    Journal,
+    RunInfo,
+    RunSummary,
+    find_run,
+    list_runs,
+    new_run_id,
+    read_run,
+    runs_folder,
+)
+from cellwright.record.records import CellOpened, Note
 from cellwright.record.stored import INLINE_CHARS, StoredText, restored, stored
 from cellwright.record.totals import Totals, messages_of, totals_of
 from cellwright_kernel.wire import Cell, Text
@@ -19,20 +30,34 @@ def test_cell_is_read_back_as_it_was_closed(closed_run: Path, cell: Cell) -> Non
     run = read_run(closed_run)
     assert run.info.task == "Fill in the form"
     assert len(run.cells) == 1
-    assert run.cells[0] == run.cell(1) == cell
+    shown = Blobs.name(PNG + b"2")
+    assert run.cells[0] == run.cell(1) == cell.model_copy(update={"screen_after": shown})
     assert [late.outputs for late in run.stored_cells[0].late] == [(StoredText(text="late", source="stdout"),)]
     with pytest.raises(RunNotFound, match="has no cell 2; it has 1"):
         run.cell(2)
 
 
 def test_cell_without_end_is_still_running(tmp_path: Path, info: RunInfo, cell: Cell) -> None:
-    from cellwright.record.records import CellOpened
-
     journal = Journal.create(tmp_path / "run", info)
     journal.append(CellOpened.of(cell))
     journal.leave()
     [read] = read_run(tmp_path / "run").cells
     assert (read.status, read.outputs, read.duration_ms) == ("running", (), None)
+
+
+def test_screen_after_a_cell_is_its_own_or_the_last_one_before(tmp_path: Path, info: RunInfo, cell: Cell) -> None:
+    with Journal.create(tmp_path / "run", info) as journal:
+        for number, status in enumerate(("ok", "ok", "ok", "sandbox_lost", "ok", "ok"), start=1):
+            this = cell.model_copy(update={"number": number, "status": status})
+            journal.append(CellOpened.of(this))
+            journal.cell_closed(this)
+            if number in {1, 5}:
+                journal.screenshot(PNG + bytes([number]), after_cell=number)
+            if number == 3:
+                journal.append(Note(topic="screen", text="None could be taken.", cell=number))
+    first, fifth = (Blobs.name(PNG + bytes([number])) for number in (1, 5))
+    found = [stored.screen_after for stored in read_run(tmp_path / "run").stored_cells]
+    assert found == [first, first, None, None, fifth, None]  # of the last one nobody knows: the session has no end
 
 
 def test_status_seen_from_outside_is_not_marked_as_claimed(tmp_path: Path, info: RunInfo, cell: Cell) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.unit.record.conftest import PNG
 from typer.testing import CliRunner, Result
 
 from cellwright.cli import runs
 from cellwright.errors import RunNotFound
-from cellwright.record import Journal, RunInfo, read_run, verify
+from cellwright.record import Blobs, Journal, RunInfo, read_run, verify
 from cellwright.record.records import CellOpened, Egress
 from cellwright_kernel.wire import Cell, Text
 
@@ -66,6 +67,7 @@ def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
             " > ValueError: no",
             "   late output:",
             " > late",
+            f"   screen after it: {blobs / Blobs.name(PNG + b'2')}",
             "egress refused: CONNECT example.org:443",
             "the python kernel was restarted",
             "file written: a.txt",
