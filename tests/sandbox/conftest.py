@@ -1,13 +1,29 @@
-"""What the tests of the desktop share: a Chromium that keeps its own sandbox even for root, and a look at what is left running."""
+"""What the tests of the desktop share: a Chromium that keeps its own sandbox even for root, and a look at what is left running.
+
+Decided here: a desktop's files lie outside pytest's own folders. Those are for their owner only, again with every pytest
+that starts, and a Chromium under another uid could not enter them.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Give one test's desktop its own folder."""
+    yield from _home()
+
+
+@pytest.fixture(scope="module")
+def module_home() -> Iterator[Path]:
+    """Give the desktop that a module's tests share its own folder."""
+    yield from _home()
 
 
 @pytest.fixture(scope="session")
@@ -22,14 +38,17 @@ def processes_that_name() -> Callable[[Path], list[str]]:
     return _processes_that_name
 
 
+def _home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="desktop.") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 def _chromium(folder: Path) -> str:
     """Chromium's own sandbox does not work for root: drop to a bare numeric uid there."""
     chromium = "/usr/lib/chromium/chromium"
     if os.geteuid() != 0:
         return chromium
-    for parent in (folder, *folder.parents[:2]):
-        if not parent.samefile(tempfile.gettempdir()):  # which is everyone's already
-            parent.chmod(0o755)
     os.chown(folder, 64001, 64001)
     wrapper = folder / "chromium-as-nobody"
     wrapper.write_text(

@@ -88,15 +88,14 @@ class Bench:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bench(
-    tmp_path_factory: pytest.TempPathFactory,
+    module_home: Path,
     chromium_in: Callable[[Path], str],
     processes_that_name: Callable[[Path], list[str]],
 ) -> AsyncIterator[Bench]:
-    folder = tmp_path_factory.mktemp("desktop")
-    settings = HostSettings(door="fd:3", home=str(folder), chromium=chromium_in(folder))
-    desktop = Desktop(settings, folder)
+    settings = HostSettings(door="fd:3", home=str(module_home), chromium=chromium_in(module_home))
+    desktop = Desktop(settings, module_home)
     await desktop.start_display()
-    browser = Browser(settings, desktop.display, folder)
+    browser = Browser(settings, desktop.display, module_home)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(desktop.start_window_manager())
@@ -109,7 +108,7 @@ async def bench(
     finally:
         await browser.stop()
         await desktop.stop()
-    assert processes_that_name(folder) == []
+    assert processes_that_name(module_home) == []
 
 
 async def test_the_first_page_has_the_viewport_and_is_wholly_on_the_screen(bench: Bench) -> None:

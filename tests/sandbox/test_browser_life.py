@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.sandbox]
 
 
 @pytest_asyncio.fixture
-async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
-    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
+async def desktop(home: Path) -> AsyncIterator[Desktop]:
+    started = Desktop(HostSettings(door="fd:3", home=str(home)), home)
     await started.start()
     yield started
     await started.stop()
@@ -34,16 +34,16 @@ async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
 @pytest_asyncio.fixture
 async def browser(
     desktop: Desktop,
-    tmp_path: Path,
+    home: Path,
     chromium_in: Callable[[Path], str],
     processes_that_name: Callable[[Path], list[str]],
 ) -> AsyncIterator[Browser]:
-    settings = HostSettings(door="fd:3", home=str(tmp_path), chromium=chromium_in(tmp_path))
-    started = Browser(settings, desktop.display, tmp_path)
+    settings = HostSettings(door="fd:3", home=str(home), chromium=chromium_in(home))
+    started = Browser(settings, desktop.display, home)
     await started.start()
     yield started
     await started.stop()
-    assert [line for line in processes_that_name(tmp_path / "chromium") if "Xvnc" not in line] == []
+    assert [line for line in processes_that_name(home / "chromium") if "Xvnc" not in line] == []
 
 
 @pytest.fixture
@@ -111,18 +111,18 @@ async def test_after_the_last_page_was_closed_the_same_browser_has_a_new_one(bro
     assert (browser.running, browser.pid) == (True, pid)
 
 
-async def test_a_profile_in_use_is_refused(browser: Browser, desktop: Desktop, tmp_path: Path) -> None:
-    second = Browser(HostSettings(door="fd:3", home=str(tmp_path)), desktop.display, tmp_path)
+async def test_a_profile_in_use_is_refused(browser: Browser, desktop: Desktop, home: Path) -> None:
+    second = Browser(HostSettings(door="fd:3", home=str(home)), desktop.display, home)
     with pytest.raises(NotUp, match=r"Another Chromium .* uses this profile"):
         await second.start()
     assert browser.running
 
 
-async def test_a_chromium_that_does_not_start_is_told_with_its_log(desktop: Desktop, tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
+async def test_a_chromium_that_does_not_start_is_told_with_its_log(desktop: Desktop, home: Path) -> None:
+    broken = home / "broken"
     broken.write_text("#!/bin/sh\necho 'No usable sandbox!' >&2\nexit 1\n")
     broken.chmod(0o755)
-    browser = Browser(HostSettings(door="fd:3", home=str(tmp_path), chromium=str(broken)), desktop.display, tmp_path)
+    browser = Browser(HostSettings(door="fd:3", home=str(home), chromium=str(broken)), desktop.display, home)
     with pytest.raises(
         NotUp, match=r"No DevTools port came up \(chromium exited with status 1\).*\n    No usable sandbox!"
     ):
@@ -136,14 +136,14 @@ async def test_loopback_is_reached_and_the_rest_is_not(browser: Browser, web: st
         assert "ERR_PROXY_CONNECTION_FAILED" in await _text(devtools, "http://192.0.2.1/")
 
 
-async def test_a_download_lands_in_the_homes_downloads(browser: Browser, web: str, tmp_path: Path) -> None:
+async def test_a_download_lands_in_the_homes_downloads(browser: Browser, web: str, home: Path) -> None:
     async with Devtools.opened(browser._socket_url) as devtools:
         session = await _open(devtools, web)
         await _text_of(devtools, session)
         await devtools.call(
             "Runtime.evaluate", session, expression="document.querySelector('a').click()", userGesture=True
         )
-        file = tmp_path / "Downloads" / "report.csv"
+        file = home / "Downloads" / "report.csv"
         await _until(file.exists)
         assert file.read_bytes().startswith(b"<title>home")
         assert await devtools.evaluate(session, "[innerWidth, innerHeight]") == [1440, 900]

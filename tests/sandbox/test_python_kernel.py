@@ -15,6 +15,7 @@ from tests.python_kernel import PythonKernel, Told, python_kernel
 
 import cellwright_kernel
 from cellwright.sandbox.runtime import runtime_folder
+from cellwright_kernel import processes
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.wire import HostSettings
@@ -26,11 +27,11 @@ PACKAGE = {"PYTHONPATH": str(Path(cellwright_kernel.__file__).parents[1])}
 
 
 @pytest_asyncio.fixture
-async def browser(tmp_path: Path, chromium_in: Callable[[Path], str]) -> AsyncIterator[Browser]:
-    desktop = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
+async def browser(home: Path, chromium_in: Callable[[Path], str]) -> AsyncIterator[Browser]:
+    desktop = Desktop(HostSettings(door="fd:3", home=str(home)), home)
     await desktop.start()
-    settings = HostSettings(door="fd:3", home=str(tmp_path), chromium=chromium_in(tmp_path))
-    started = Browser(settings, desktop.display, tmp_path)
+    settings = HostSettings(door="fd:3", home=str(home), chromium=chromium_in(home))
+    started = Browser(settings, desktop.display, home)
     try:
         await started.start()
         yield started
@@ -58,13 +59,9 @@ async def cells(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
     with python_kernel(tmp_path_factory.mktemp("k"), environment, runtime_folder() / PYTHON) as kernel:
         yield Cells(kernel)
         drivers = drivers_of(kernel.process.pid)
-    assert await asyncio.to_thread(wait_for, lambda: not any(map(is_there, drivers))), (
+    assert await asyncio.to_thread(wait_for, lambda: not any(map(processes.is_alive, drivers))), (
         "Playwright's driver was left behind"
     )
-
-
-def is_there(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 def drivers_of(pid: int) -> list[int]:
