@@ -17,6 +17,8 @@ CHUNK_BYTES: Final = 64 * 1024
 """Largest WebSocket message, both ways."""
 _STUCK_S: Final = 60.0
 """Seconds that either side may refuse to take the next bytes."""
+_CLOSE_S: Final = 2.0
+"""Seconds that either side has for reading what it was still sent."""
 
 
 async def tunnel(websocket: WebSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -30,12 +32,16 @@ async def tunnel(websocket: WebSocket, reader: asyncio.StreamReader, writer: asy
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-        with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # the other side has closed it already
-            await websocket.close()
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):  # it has closed it, or reads nothing
+            async with asyncio.timeout(_CLOSE_S):
+                await websocket.close()
     finally:
         writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await writer.wait_closed()
+        except OSError:  # it broke, or took too long: a kernel that reads nothing would be waited for without an end
+            writer.transport.abort()
 
 
 async def _inwards(websocket: WebSocket, writer: asyncio.StreamWriter) -> None:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from cellwright.cli import options
 from cellwright.cli.interrupts import run_to_its_end
 from cellwright.cli.local_sockets import local_sockets
-from cellwright.cli.service import address, checked, service_client
+from cellwright.cli.service import Address, address, checked, service_client
 from cellwright.errors import CellwrightError
 from cellwright_kernel.wire import LANGUAGE_NAMES, KernelConnection, Language
 
@@ -34,16 +34,16 @@ def attach(
     """Let `jupyter console`, or any Jupyter client, attach to a kernel of a session until Ctrl-C."""
     language = options.language_from(lang)
     path = f"/v1/sessions/{quote(session, safe='')}/kernels/{language}"
-    with service_client() as client:
+    service = address(session)
+    with service_client(service) as client:
         connection = _connection(checked(client.get(f"{path}/connection")).content)
     try:
-        run_to_its_end(_attach(session, language, connection, path))
+        run_to_its_end(_attach(service, session, language, connection, path))
     except asyncio.CancelledError:
         return
 
 
-async def _attach(session: str, language: Language, connection: KernelConnection, path: str) -> None:
-    service = address()
+async def _attach(service: Address, session: str, language: Language, connection: KernelConnection, path: str) -> None:
     url = f"ws{service.url.rstrip('/').removeprefix('http')}{path}"
     async with local_sockets(connection, url, service.token) as (file, ended):
         print(

@@ -16,7 +16,7 @@ import typer
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.plain import plain
-from cellwright.cli.service import checked, service_client
+from cellwright.cli.service import address, checked, service_client
 from cellwright.errors import CodeTooLarge, UsageError
 from cellwright.sandbox.base import Spec
 from cellwright.session import Session
@@ -28,32 +28,26 @@ def register(app: typer.Typer) -> None:
     app.command(name="exec")(execute)
 
 
+@options.with_spec_options
 def execute(
     code: Annotated[str | None, typer.Argument(help="The code; `-` reads standard input.")] = None,
     file: Annotated[Path | None, typer.Option("-f", "--code-file", help="Read the code from this file.")] = None,
     session: Annotated[str | None, typer.Option(help="Session of a running `cellwright serve`.")] = None,
     lang: Annotated[str, typer.Option(help="`py` or `js`.")] = "py",
     json: Annotated[bool, typer.Option("--json", help="Print the Cell as JSON.")] = False,
-    allow: options.Allow = None,
-    enter: options.Files = None,
-    out: options.Out = None,
-    env: options.Env = None,
-    sandbox: options.SandboxName = options.DEFAULT_SANDBOX,
-    size: options.Size = options.DEFAULT_SIZE,
-    deadline: options.Deadline = options.DEFAULT_DEADLINE_S,
+    *,
+    asked: options.SpecOptions,
 ) -> None:
     """Execute one cell and print what it gave."""
     text, language = _code(code, file), options.language_from(lang)
     if session is not None:
-        if any((allow, enter, out, env)) or sandbox != options.DEFAULT_SANDBOX or size != options.DEFAULT_SIZE:
+        if asked.shapes_sandbox:
             raise UsageError("What a sandbox may have is said to `cellwright serve`; --session uses what it made.")
-        cell, blobs = _in_service(session, text, language, deadline), None
+        asked.spec()  # refuses a deadline that is none
+        cell, blobs = _in_service(session, text, language, asked.deadline), None
     else:
-        spec = options.spec_from(
-            allow=allow, files=enter, out=out, env=env, sandbox=sandbox, size=size, deadline_s=deadline
-        )
         try:
-            cell, blobs = run_to_its_end(_in_own_session(spec, text, language))
+            cell, blobs = run_to_its_end(_in_own_session(asked.spec(), text, language))
         except asyncio.CancelledError:
             raise typer.Exit(INTERRUPTED) from None
     if json:
@@ -79,10 +73,12 @@ def _code(code: str | None, file: Path | None) -> str:
         raise UsageError(f"{file or 'The code'} could not be read: {error}. Nothing ran.") from error
 
 
-def _in_service(session: str, code: str, language: Language, deadline_s: float) -> Cell:
-    with service_client() as client:
+def _in_service(session: str, code: str, language: Language, deadline_s: float | None) -> Cell:
+    body: dict[str, object] = {"code": code, "language": language}
+    if deadline_s is not None:
+        body["deadline_s"] = deadline_s  # else the service's own holds
+    with service_client(address(session)) as client:
         checked(client.post("/v1/sessions", json={"session_id": session}))
-        body = {"code": code, "language": language, "deadline_s": deadline_s}
         try:
             response = checked(client.post(f"/v1/sessions/{session}/cells", json=body))
         except KeyboardInterrupt:

@@ -8,7 +8,6 @@ tunnel is refused, since it would be refused again; and that nothing is left.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import shutil
@@ -19,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, get_args
 
-from cellwright.errors import CellwrightError, KernelEnded, ServiceUnreachable
-from cellwright.sandbox.tunnel import CHUNK_BYTES, Tunnel, TunnelRefused, open_tunnel
+from cellwright.cli.service import refused
+from cellwright.errors import CellwrightError, ServiceUnreachable
+from cellwright.sandbox.tunnel import CHUNK_BYTES, CLOSE_S, TunnelRefused, open_tunnel
 from cellwright_kernel.wire import Channel, KernelConnection
 
 _CHANNELS: Final[tuple[Channel, ...]] = get_args(Channel)
@@ -83,37 +83,32 @@ class _End:
         url = f"{self._url}/{channel}?kernel_id={self._kernel_id}"
         try:
             async with open_tunnel(url, token=self._token) as tunnel:
-                await _pass_both_ways(tunnel, reader, writer)
-        except TunnelRefused as refused:
+
+                async def hand_on(data: bytes) -> None:
+                    writer.write(data)
+                    await writer.drain()
+
+                await tunnel.carry(_chunks(reader), hand_on)
+        except TunnelRefused as refusal:
             if not self._ended.done():
-                self._ended.set_result(_as_error(refused))
+                self._ended.set_result(_as_error(refusal))
         finally:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            await _close(writer)
 
 
-async def _pass_both_ways(tunnel: Tunnel, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until one side ends."""
-    ways = [asyncio.ensure_future(way) for way in (_towards_kernel(tunnel, reader), _from_kernel(tunnel, writer))]
-    try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
-
-
-async def _towards_kernel(tunnel: Tunnel, reader: asyncio.StreamReader) -> None:
+async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while data := await reader.read(CHUNK_BYTES):
-        if not await tunnel.send(data):
-            return
+        yield data
 
 
-async def _from_kernel(tunnel: Tunnel, writer: asyncio.StreamWriter) -> None:
-    async for data in tunnel.received():
-        writer.write(data)
-        await writer.drain()
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Give a client that still reads the time to do so; one that does not loses what is left."""
+    writer.close()
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await writer.wait_closed()
+    except OSError:  # it broke, or took too long
+        writer.transport.abort()
 
 
 def _write(connection: KernelConnection, folder: Path) -> Path:
@@ -136,14 +131,9 @@ def _private_place() -> str | None:
     return place if place and os.access(place, os.W_OK) else None
 
 
-def _as_error(refused: TunnelRefused) -> CellwrightError:
-    if refused.status == KernelEnded.http_status:
-        return KernelEnded()
-    if not refused.status:
-        return ServiceUnreachable(
-            f"`cellwright serve` does not answer any more ({refused.said}). Usually it has ended, and its sessions with it."
-        )
-    try:
-        return CellwrightError(str(json.loads(refused.said)["error"]))
-    except (ValueError, KeyError, TypeError):
-        return CellwrightError(f"The way to the kernel was refused ({refused}).")
+def _as_error(refusal: TunnelRefused) -> CellwrightError:
+    if refusal.status:
+        return refused(refusal.status, refusal.said)
+    return ServiceUnreachable(
+        f"`cellwright serve` does not answer any more ({refusal.said}). Usually it has ended, and its sessions with it."
+    )

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from pydantic import ValidationError
@@ -19,83 +22,118 @@ from cellwright.errors import UsageError
 from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Language
 
-Allow = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow", metavar="HOST[:PORT]", help="Let the sandbox reach this host; may be repeated. Default: no network."
-    ),
-]
-Files = Annotated[
-    list[Path] | None,
-    typer.Option("--file", metavar="PATH", help="Copy this file or folder into the sandbox's home; may be repeated."),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="DIR", help="At close, copy new and changed files of the sandbox's home into this folder."
-    ),
-]
-Env = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--env",
-        metavar="NAME[=VALUE]",
-        help="Set a variable in the kernels' environment; NAME alone takes the caller's value. May be repeated.",
-    ),
-]
-SandboxName = Annotated[
-    str,
-    typer.Option("--sandbox", metavar="BACKEND", help="What isolates: `bubblewrap`; `none` is for development only."),
-]
-Size = Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels of the desktop.")]
-Deadline = Annotated[float, typer.Option("--deadline", metavar="SECONDS", help="Seconds until a cell is interrupted.")]
-
 Languages = Annotated[
     str, typer.Option("--lang", metavar="py,js", help="What the model may write: `py`, `js` or both.")
 ]
-
-DEFAULT_SANDBOX = Spec().backend
-DEFAULT_SIZE = f"{Spec().width}x{Spec().height}"
-DEFAULT_DEADLINE_S = Spec().cell_deadline_s
-
 DEFAULT_LANGUAGES = "py,js"
 
+_DEFAULT = Spec()
 _LANGUAGES: dict[str, Language] = {"py": "python", "python": "python", "js": "javascript", "javascript": "javascript"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def spec_from(
-    *,
-    allow: Sequence[str] | None = None,
-    files: Sequence[Path] | None = None,
-    out: Path | None = None,
-    env: Sequence[str] | None = None,
-    sandbox: str = DEFAULT_SANDBOX,
-    size: str = DEFAULT_SIZE,
-    deadline_s: float = DEFAULT_DEADLINE_S,
-) -> Spec:
-    """Return the Spec that the options of a command line say.
+@dataclass(frozen=True, kw_only=True)
+class SpecOptions:
+    """The options that make a Spec, as they were given; absent: not given."""
 
-    Raises:
-        UsageError: An option is not written as it must be, or names a file that is not there.
-    """
-    width, height = _size(size)
-    _refuse_half_characters(*(allow or ()), *map(str, files or ()), str(out), *(env or ()))
-    try:
-        return Spec(
-            backend=sandbox,
-            width=width,
-            height=height,
-            allow=tuple(allow or ()),
-            files=tuple(_existing(path) for path in files or ()),
-            out=_folder(out),
-            env=dict(_variable(word) for word in env or ()),
-            cell_deadline_s=deadline_s,
-        )
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{name}: {first['msg']} (given: {first['input']!r}). Nothing was started.") from error
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="HOST[:PORT]",
+            help="Let the sandbox reach this host; may be repeated. Default: no network.",
+        ),
+    ] = None
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--file", metavar="PATH", help="Copy this file or folder into the sandbox's home; may be repeated."
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="At close, copy new and changed files of the sandbox's home into this folder."
+        ),
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="NAME[=VALUE]",
+            help="Set a variable in the kernels' environment; NAME alone takes the caller's value. May be repeated.",
+        ),
+    ] = None
+    sandbox: Annotated[
+        str | None,
+        typer.Option(
+            "--sandbox",
+            metavar="BACKEND",
+            help=f"What isolates: `{_DEFAULT.backend}`, the default; `none` is for development only.",
+        ),
+    ] = None
+    size: Annotated[
+        str | None,
+        typer.Option(
+            "--size", metavar="WxH", help=f"Pixels of the desktop. Default: {_DEFAULT.width}x{_DEFAULT.height}."
+        ),
+    ] = None
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            "--deadline",
+            metavar="SECONDS",
+            help=f"Seconds until a cell is interrupted. Default: {_DEFAULT.cell_deadline_s:g}.",
+        ),
+    ] = None
+
+    @property
+    def shapes_sandbox(self) -> bool:
+        """True when more was given than a deadline, which each cell may have of its own."""
+        return replace(self, deadline=None) != SpecOptions()
+
+    def spec(self) -> Spec:
+        """Return the Spec that they say.
+
+        Raises:
+            UsageError: An option is not written as it must be, or names a file that is not there.
+        """
+        _refuse_half_characters(*(self.allow or ()), *map(str, self.files or ()), str(self.out), *(self.env or ()))
+        said: dict[str, Any] = {
+            "backend": self.sandbox,
+            "allow": self.allow and tuple(self.allow),
+            "files": self.files and tuple(_existing(path) for path in self.files),
+            "out": _folder(self.out),
+            "env": self.env and dict(_variable(word) for word in self.env),
+            "cell_deadline_s": self.deadline,
+        }
+        if self.size is not None:
+            said["width"], said["height"] = _size(self.size)
+        try:
+            return Spec(**{name: value for name, value in said.items() if value is not None})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise UsageError(f"{name}: {first['msg']} (given: {first['input']!r}). Nothing was started.") from error
+
+
+def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that has these options besides its own, and takes them together as its `asked`."""
+    own = signature(command, eval_str=True)
+    kinds = get_type_hints(SpecOptions, include_extras=True)
+    options = [
+        Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=kinds[option.name])
+        for option in fields(SpecOptions)
+    ]
+
+    @wraps(command)
+    def called(**words: Any) -> None:  # noqa: ANN401 - what typer makes of the command line
+        asked = SpecOptions(**{option.name: words.pop(option.name) for option in options})
+        command(**words, asked=asked)
+
+    rest = [parameter for parameter in own.parameters.values() if parameter.name != "asked"]
+    called.__signature__ = own.replace(parameters=[*rest, *options])  # type: ignore[attr-defined]
+    return called
 
 
 def languages_from(words: str) -> tuple[Language, ...]:

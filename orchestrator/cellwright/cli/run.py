@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="emulate")(emulate)
 
 
+@options.with_spec_options
 def run(
     task: Annotated[str, typer.Argument(help="What is to be done; `-` reads standard input.")],
     model: Annotated[
@@ -57,20 +58,13 @@ def run(
     max_seconds: Annotated[float | None, typer.Option(min=1, help="Seconds that it may take.")] = None,
     lang: options.Languages = options.DEFAULT_LANGUAGES,
     json_: Annotated[bool, typer.Option("--json", help="Print only the outcome, as JSON.")] = False,
-    allow: options.Allow = None,
-    enter: options.Files = None,
-    out: options.Out = None,
-    env: options.Env = None,
-    sandbox: options.SandboxName = options.DEFAULT_SANDBOX,
-    size: options.Size = options.DEFAULT_SIZE,
-    deadline: options.Deadline = options.DEFAULT_DEADLINE_S,
+    *,
+    asked: options.SpecOptions,
 ) -> None:
     """Have a model do a task on a desktop of its own, and show it while it happens."""
     if emulate is not None and base_url is not None:
         raise UsageError("--emulate plays a script, --base-url names a server. Nothing was started. Give one of them.")
-    spec = options.spec_from(
-        allow=allow, files=enter, out=out, env=env, sandbox=sandbox, size=size, deadline_s=deadline
-    )
+    spec = asked.spec()
     budget, languages = Budget(max_turns, max_cells, max_seconds), options.languages_from(lang)
     script = Script.read(emulate) if emulate is not None else None
     live = Live(Console(file=sys.stderr if json_ else sys.stdout, quiet=json_))

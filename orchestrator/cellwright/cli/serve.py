@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command()(serve)
 
 
+@options.with_spec_options
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8765,
@@ -38,16 +39,11 @@ def serve(
     idle: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="An idle session is closed after this.")
     ] = IDLE_S,
-    allow: options.Allow = None,
-    file: options.Files = None,
-    out: options.Out = None,
-    env: options.Env = None,
-    sandbox: options.SandboxName = options.DEFAULT_SANDBOX,
-    size: options.Size = options.DEFAULT_SIZE,
-    deadline: options.Deadline = options.DEFAULT_DEADLINE_S,
+    *,
+    asked: options.SpecOptions,
 ) -> None:
     """Serve the guide's `POST /execute`, and sessions under `/v1`, until Ctrl-C."""
-    spec = options.spec_from(allow=allow, files=file, out=out, env=env, sandbox=sandbox, size=size, deadline_s=deadline)
+    spec = asked.spec()
     token = service_token(os.environ.get("CELLWRIGHT_TOKEN"), token_file())
     listener = _listen(host, port)
     bound = listener.getsockname()[1]

@@ -1,22 +1,26 @@
-"""How the commands find a running `cellwright serve`.
+"""How the commands find a running `cellwright serve`, and what they make of its refusals.
 
-Flows in: `CELLWRIGHT_URL` and `CELLWRIGHT_TOKEN`, or what the service wrote down for this user. Flows out: an HTTP client.
-Decided here: where service and token are written down, both for this user only.
+Flows in: `CELLWRIGHT_URL` and `CELLWRIGHT_TOKEN`, or what the services wrote down for this user; a session. Flows out: an
+HTTP client, and errors of the kind that the service said. Decided here: where services and token are written down, both for
+this user only; that a service counts as running while it holds the lock of its file; which one is meant where several run.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 import httpx2
 
-from cellwright.errors import CellwrightError, ServiceUnreachable
+from cellwright import errors
+from cellwright.errors import CellwrightError, ServiceUnreachable, UsageError
 from cellwright.record.folder import make_private, runs_folder
 
 
@@ -32,57 +36,69 @@ def token_file() -> Path:
 
 @contextmanager
 def announced(url: str) -> Iterator[None]:
-    """Write down where the service listens, for as long as it does."""
-    file = state_folder() / "service.json"
-    make_private(file.parent)
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as out:
-        json.dump({"url": url, "pid": os.getpid()}, out)
-    try:
-        yield
-    finally:
-        if _written().get("pid") == os.getpid():
+    """Write down where the service listens, for as long as it does; each service has a file of its own."""
+    folder = _services()
+    make_private(folder)
+    for left in folder.glob("*.json"):  # by services that were killed
+        if not _is_locked(left):
+            left.unlink(missing_ok=True)
+    name = secrets.token_hex(8)
+    beginning, file = folder / f"{name}.part", folder / f"{name}.json"
+    with os.fdopen(os.open(beginning, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        fcntl.flock(out, fcntl.LOCK_EX)
+        json.dump({"url": url}, out)
+        out.flush()
+        beginning.rename(file)  # whoever sees it sees it whole and locked
+        try:
+            yield
+        finally:
             file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the running service is."""
+    """Where a running service is."""
 
     url: str
     token: str = field(repr=False)
 
 
-def address() -> Address:
-    """Return where the running service is.
+def address(session_id: str) -> Address:
+    """Return where the service is that a session is in, or is to be opened in.
+
+    Args:
+        session_id: It decides where several services run, and `CELLWRIGHT_URL` does not.
 
     Raises:
         ServiceUnreachable: None is running.
+        UsageError: Several are, and it cannot be told which one is meant.
     """
-    url = os.environ.get("CELLWRIGHT_URL") or _written().get("url")
-    if url is None:
+    named = os.environ.get("CELLWRIGHT_URL")
+    running = [Address(url, _token()) for url in ([named] if named else _announced())]
+    if not running:
         raise ServiceUnreachable(
             "No `cellwright serve` of this user is running. Its sessions live as long as it does. Nothing ran. "
             "Start it, or leave --session out to open a session for this one cell."
         )
-    try:
-        token = os.environ.get("CELLWRIGHT_TOKEN") or token_file().read_text().strip()
-    except OSError:
-        token = ""
-    return Address(url, token)
+    having = running if len(running) == 1 else [service for service in running if _has(service, session_id)]
+    if len(having) == 1:
+        return having[0]
+    raise UsageError(
+        f"{len(running)} services of this user are running, and {'several of them show' if having else 'none of them shows'} "
+        f"a session {session_id!r}. Nothing ran. Set CELLWRIGHT_URL to the one that is meant: "
+        f"{', '.join(service.url for service in running)}."
+    )
 
 
 @contextmanager
-def service_client() -> Iterator[httpx2.Client]:
-    """Return a client of the running service.
+def service_client(service: Address) -> Iterator[httpx2.Client]:
+    """Return a client of a running service.
 
     Raises:
-        ServiceUnreachable: None is running, or it does not answer.
+        ServiceUnreachable: It does not answer.
     """
-    service = address()
-    url, headers = service.url, {"Authorization": f"Bearer {service.token}"}
-    # a cell may take as long as its deadline says; the service owns time
-    with httpx2.Client(base_url=url, headers=headers, timeout=httpx2.Timeout(5, read=None), trust_env=False) as client:
+    url = service.url
+    with _client(service, read_s=None) as client:  # a cell may take as long as its deadline says; the service owns time
         try:
             yield client
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -97,22 +113,77 @@ def service_client() -> Iterator[httpx2.Client]:
 
 
 def checked(response: httpx2.Response) -> httpx2.Response:
-    """Return a good response; raise the service's own sentence otherwise."""
+    """Return a good response; raise what the service refused with, as the error that it was there, otherwise."""
     if response.is_error:
-        raise CellwrightError(_sentence(response))
+        raise refused(response.status_code, response.text)
     return response
 
 
-def _sentence(response: httpx2.Response) -> str:
+def refused(status: int, body: str) -> CellwrightError:
+    """Return a refusal of the service as an error of its kind, with the service's own sentence.
+
+    Args:
+        status: Its HTTP status.
+        body: Its JSON; of anything else the status alone is told.
+    """
     try:
-        return str(response.json()["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"The service answered with status {response.status_code}."
+        said = json.loads(body)
+        sentence, kind = str(said["error"]), getattr(errors, str(said.get("kind")), None)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return CellwrightError(f"The service answered with status {status}.")
+    if isinstance(kind, type) and issubclass(kind, CellwrightError):
+        return kind(sentence)
+    return CellwrightError(sentence)
 
 
-def _written() -> dict[str, Any]:
+def _services() -> Path:
+    return state_folder() / "services"
+
+
+def _token() -> str:
     try:
-        found = json.loads((state_folder() / "service.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return os.environ.get("CELLWRIGHT_TOKEN") or token_file().read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _announced() -> list[str]:
+    """Return the URLs of the services that run, as they wrote them down."""
+    try:
+        files = sorted(_services().glob("*.json"))
+    except OSError:
+        return []
+    return [url for file in files if _is_locked(file) and (url := _url(file))]
+
+
+def _url(file: Path) -> str | None:
+    try:
+        url = json.loads(file.read_text())["url"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return url if isinstance(url, str) else None
+
+
+def _is_locked(file: Path) -> bool:
+    """Whether the service that wrote this lives: the lock ends with its process, however that ends."""
+    try:
+        with file.open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # its service has just ended and removed it
+        return False
+    return False
+
+
+def _has(service: Address, session_id: str) -> bool:
+    try:
+        with _client(service, read_s=5) as client:
+            return client.get(f"/v1/sessions/{quote(session_id, safe='')}").is_success
+    except httpx2.TransportError:
+        return False
+
+
+def _client(service: Address, *, read_s: float | None) -> httpx2.Client:
+    headers = {"Authorization": f"Bearer {service.token}"}
+    return httpx2.Client(base_url=service.url, headers=headers, timeout=httpx2.Timeout(5, read=read_s), trust_env=False)

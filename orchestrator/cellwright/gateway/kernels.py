@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
@@ -17,7 +18,7 @@ from cellwright.errors import CellwrightError
 from cellwright.gateway.auth import refusal
 from cellwright.gateway.sessions import ASession
 from cellwright.pool import Pool
-from cellwright.sandbox.tunnel import Tunnel
+from cellwright.sandbox.tunnel import CLOSE_S
 from cellwright_kernel.wire import Channel, KernelConnection, Language
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/kernels/{language}")
@@ -37,29 +38,17 @@ async def tunnel(websocket: WebSocket, session_id: str, language: Language, chan
         session = pool.existing(session_id)
         async with session.attached.tunnel(language, channel, kernel_id) as inside:
             await websocket.accept()
-            await _pass_both_ways(websocket, inside)
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # the client has closed it already
-                await websocket.close()
+            await inside.carry(_messages(websocket), websocket.send_bytes)
+            with contextlib.suppress(
+                RuntimeError, WebSocketDisconnect, TimeoutError
+            ):  # it has closed it, or reads nothing
+                async with asyncio.timeout(CLOSE_S):
+                    await websocket.close()
     except CellwrightError as error:
         await websocket.send_denial_response(refusal(error))
 
 
-async def _pass_both_ways(websocket: WebSocket, inside: Tunnel) -> None:
-    """Until one side ends."""
-    ways = [asyncio.ensure_future(way) for way in (_inwards(websocket, inside), _outwards(websocket, inside))]
-    try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
-
-
-async def _inwards(websocket: WebSocket, inside: Tunnel) -> None:
-    while await inside.send(await websocket.receive_bytes()):
-        pass
-
-
-async def _outwards(websocket: WebSocket, inside: Tunnel) -> None:
-    async for data in inside.received():
-        await websocket.send_bytes(data)
+async def _messages(websocket: WebSocket) -> AsyncIterator[bytes]:
+    """Yield what a client sends, until it leaves or says something that is no bytes."""
+    while (data := (await websocket.receive()).get("bytes")) is not None:
+        yield data

@@ -2,12 +2,14 @@
 
 Flows in: where the other end is: the gateway, or the kernel host behind its Unix socket. Flows out: the bytes that come
 back, unread and of a bounded size at a time. Decided here: that nothing is compressed, that no proxy of the environment
-is asked, and what a refusal by the other end means.
+is asked, what a refusal by the other end means; and that who takes no more bytes for a minute loses the tunnel, because
+what waits for him waits in a kernel's memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +21,10 @@ CHUNK_BYTES: Final = 64 * 1024
 """Largest message; the kernel host and the gateway take no larger one either."""
 _OPEN_S: Final = 30.0
 """Seconds until it is open; a kernel may have to be started first."""
-_CLOSE_S: Final = 2.0
+CLOSE_S: Final = 2.0
+"""Seconds that the other end has for its part of closing."""
+STUCK_S: Final = 60.0
+"""Seconds that either side may refuse to take the next bytes."""
 
 
 class TunnelRefused(Exception):
@@ -63,6 +68,32 @@ class Tunnel:
         except ConnectionClosed:
             return
 
+    async def carry(self, source: AsyncIterator[bytes], sink: Callable[[bytes], Awaitable[None]]) -> None:
+        """Pass bytes both ways until one side ends, breaks, or takes none for `STUCK_S`.
+
+        Args:
+            source: Bytes to send.
+            sink: Takes what is received; returns once there is room for more.
+        """
+        ways = [asyncio.ensure_future(way) for way in (self._send_all(source), self._hand_on(sink))]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _send_all(self, source: AsyncIterator[bytes]) -> None:
+        async for data in source:
+            async with asyncio.timeout(STUCK_S):
+                if not await self.send(data):
+                    return
+
+    async def _hand_on(self, sink: Callable[[bytes], Awaitable[None]]) -> None:
+        async for data in self.received():
+            async with asyncio.timeout(STUCK_S):
+                await sink(data)
+
 
 @asynccontextmanager
 async def open_tunnel(
@@ -88,7 +119,7 @@ async def open_tunnel(
         "proxy": None,
         "max_size": CHUNK_BYTES,
         "open_timeout": _OPEN_S,
-        "close_timeout": _CLOSE_S,
+        "close_timeout": CLOSE_S,
         "additional_headers": {"Authorization": f"Bearer {token}"} if token else None,
     }
     opening = connect(url, **options) if socket_path is None else unix_connect(str(socket_path), url, **options)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.cli import main
-from cellwright.cli.options import spec_from
+from cellwright.cli.options import SpecOptions
 from cellwright.errors import BadPath, UsageError
 
 NOT_UTF8 = os.fsdecode(b"bad\xff")
@@ -31,9 +31,9 @@ NOT_UTF8 = os.fsdecode(b"bad\xff")
         {"env": [f"A={NOT_UTF8}"]},
         {"env": ["=x"]},
         {"env": ["A-B=x"]},
-        {"deadline_s": float("inf")},
-        {"deadline_s": float("nan")},
-        {"deadline_s": 0.0},
+        {"deadline": float("inf")},
+        {"deadline": float("nan")},
+        {"deadline": 0.0},
         {"size": "0x0"},
         {"size": "1440"},
         {"size": "-1x-1"},
@@ -46,12 +46,12 @@ def test_a_spec_that_cannot_be_is_refused_in_words(
     Path("file").touch()
     Path(NOT_UTF8).touch()
     with pytest.raises(UsageError) as refused:
-        spec_from(**words)
+        SpecOptions(**words).spec()
     assert str(refused.value).endswith(".")
 
 
 def test_an_out_folder_is_made_before_anything_starts(tmp_path: Path) -> None:
-    assert spec_from(out=tmp_path / "a" / "b").out == tmp_path / "a" / "b"
+    assert SpecOptions(out=tmp_path / "a" / "b").spec().out == tmp_path / "a" / "b"
     assert (tmp_path / "a" / "b").is_dir()
 
 
