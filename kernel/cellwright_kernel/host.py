@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import platform
 import shutil
 import signal
 import stat
@@ -28,6 +27,7 @@ from cellwright_kernel.egress import Forwarder, proxy_environment
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.playwright_browsers import playwright_environment
 from cellwright_kernel.server import Server, door, listener
+from cellwright_kernel.versions import versions
 from cellwright_kernel.wire import HostSettings, Ready
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Host:
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
         self._begun = asyncio.Event()
         self._problems: tuple[str, ...] = ()
+        self._versions: dict[str, str] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -115,10 +116,7 @@ class Host:
         if self._starting.cancelled():
             return Ready(ready=False, missing=("The kernel host is stopping.",))
         missing = (*self._starting.result(), *self._problems)
-        versions = {"python": platform.python_version()}
-        if self._desktop is not None:
-            versions["chromium"] = self._desktop.browser_version.rpartition("/")[2]
-        return Ready(ready=not missing, missing=missing, versions=versions)
+        return Ready(ready=not missing, missing=missing, versions=self._versions)
 
     async def screenshot(self) -> Screenshot:
         """Take a screenshot.
@@ -146,12 +144,17 @@ class Host:
         missing: tuple[str, ...] = ()
         try:
             async with asyncio.TaskGroup() as group:
+                asking = group.create_task(versions())
                 if self._desktop is not None:
                     group.create_task(self._desktop.start(port_is_up))
                     await port_is_up.wait()
                 group.create_task(self.kernels.start("python"))
         except* NotUp as errors:
             missing = tuple(map(str, errors.exceptions))
+        else:
+            self._versions = asking.result()
+            if self._desktop is not None:
+                self._versions["chromium"] = self._desktop.browser_version.rpartition("/")[2]
         return missing
 
     def _environment(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ A cell is answered first; its kernel is mended after, and the next cell waits fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -19,15 +19,17 @@ from cellwright_kernel import processes, sentences
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.deadline import Clock, SystemClock
 from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
-from cellwright_kernel.lane import Lane
+from cellwright_kernel.lane import Lane, late_events
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import End, RunningCell
 from cellwright_kernel.sentences import Left
-from cellwright_kernel.wire import CellStatus, Execute, Language, Rung
+from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung
 
 _HEALTHY_S: Final = 2.0
 """Seconds that an interrupted kernel has to answer a question; 2 ms are usual."""
 _KEYS_S: Final = 1.0
+_OF_REPLY: Final[Mapping[str | None, CellStatus]] = {"ok": "ok", "aborted": "interrupted", "abort": "interrupted"}
+"""What a kernel's reply says -> the cell's status; anything else is an error."""
 
 
 class Busy(Exception):
@@ -120,14 +122,17 @@ class Kernels:
         lane = self._lane(request.language)
         if self._running is not None:
             raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
-        cell = RunningCell(request, lane.outputs, self._clock)
-        lane.outputs = self._new_outputs()
+        cell = RunningCell(request, lane.take_outputs(), self._clock)
         lane.running = cell
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
         self._running = cell
         self._group.create_task(self._run(lane, cell))
         return cell
+
+    def late(self) -> Iterator[Event]:
+        """Take what has come since the last cell of each language, as `late_events` yields it."""
+        return late_events(self._lanes.values())
 
     def interrupt(self, language: Language) -> bool:
         """Ask the running cell of a language to end, its kernel to keep its variables; False when there is none.
@@ -284,7 +289,7 @@ class Kernels:
             cell.outputs.note(sentences.not_started(lane.language, lane.fault or ""))
             return "kernel_died", False
         if end == "finished" and ladder.rung is None:
-            return _reply_status(cell.reply_status), True
+            return _OF_REPLY.get(cell.reply_status, "error"), True
         left = await self._left(lane, lane.kernel, kept=end == "finished")
         if ladder.rung is None:
             cell.outputs.note(sentences.died(left, lane.kernel.how_it_ended()))
@@ -379,21 +384,11 @@ class Kernels:
             offered = " or ".join(self._commands)
             raise NoKernel(f"There is no {language} kernel here. Nothing was executed. Use {offered}.")
         if language not in self._lanes:
-            self._lanes[language] = Lane(language, self._new_outputs())
+            self._lanes[language] = Lane(language, self._new_outputs)
         return self._lanes[language]
 
     def _new_outputs(self) -> Outputs:
         return Outputs(width=self._image_size[0], height=self._image_size[1])
-
-
-def _reply_status(said: str | None) -> CellStatus:
-    match said:
-        case "ok":
-            return "ok"
-        case "aborted" | "abort":
-            return "interrupted"
-        case _:
-            return "error"
 
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:

@@ -1,19 +1,20 @@
 """One language of a sandbox: its kernel of now, and which message belongs to which cell.
 
 Flows in: messages of the kernel. Flows out: the same, handed to the running cell or to the next one's outputs. Decided
-here: what an earlier cell publishes late belongs to that cell's number, and stands in the cell that runs or comes next;
-and what an attached console executes is in no cell.
+here: what an earlier cell publishes late belongs to that cell's number, and stands in the cell that runs or comes next,
+or, where none comes, among the late events; and what an attached console executes is in no cell.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import RunningCell
-from cellwright_kernel.wire import Language
+from cellwright_kernel.wire import ClosedEvent, Event, Language
 
 
 class Lane:
@@ -21,12 +22,13 @@ class Lane:
 
     Args:
         language: Which.
-        outputs: Those of its first cell.
+        new_outputs: Makes those of a cell.
     """
 
-    def __init__(self, language: Language, outputs: Outputs) -> None:
+    def __init__(self, language: Language, new_outputs: Callable[[], Outputs]) -> None:
         self.language = language
-        self.outputs = outputs
+        self._new_outputs = new_outputs
+        self.outputs = new_outputs()
         """Of the next cell: what comes late, and notices, gather here."""
         self.kernel: KernelProcess | None = None
         self.generation = 0
@@ -48,6 +50,11 @@ class Lane:
         """True while the kernel executes what another client sent: a console that somebody attached."""
         self.question = ""
         self.answered = asyncio.Event()
+
+    def take_outputs(self) -> Outputs:
+        """Return what has come between two cells; from now on it gathers anew."""
+        taken, self.outputs = self.outputs, self._new_outputs()
+        return taken
 
     def note(self, sentence: str) -> None:
         """Tell the model something: in the cell that runs or waits, else before the next one's own output."""
@@ -83,3 +90,16 @@ class Lane:
             self.outputs.add(message, of_cell)
         else:
             self.running.outputs.add(message, None if of_cell == self.running.request.number else of_cell)
+
+
+def late_events(lanes: Iterable[Lane]) -> Iterator[Event]:
+    """Take what has come since the last cells; yield it as if it were a cell's: numbered through, and closed at the end."""
+    first, truncated = 0, False
+    for outputs in [lane.take_outputs() for lane in lanes]:
+        after = first
+        for event in outputs.end():
+            number = first + (event.number or 0)
+            after = max(after, number + 1)
+            yield event.model_copy(update={"number": number})
+        first, truncated = after, truncated or outputs.truncated
+    yield ClosedEvent(status="ok", truncated=truncated)

@@ -105,6 +105,11 @@ class Outputs:
         self._end_writing()
         if not self._shown.has_own:
             self.note(NOTHING_SAID)
+        return self.end()
+
+    def end(self) -> Iterator[OutputEvent | WithdrawnEvent | KeptEvent]:
+        """Say that nothing more comes, and no cell either; yield the rest, if there is any."""
+        self._end_writing()
         return self._shown.close()
 
     def _stream(self, content: Mapping[str, Any], of_cell: int | None, left_out: int) -> None:

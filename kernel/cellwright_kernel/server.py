@@ -5,6 +5,7 @@ is too large, and which status each refusal has.
 
     GET    /ready?timeout_s=          waits until the inside is usable or has failed -> Ready
     POST   /cells                     Execute -> NDJSON of Event, the last one `closed`; 409 while another cell runs
+    GET    /late                      -> the same of what came since the last cells; once, then it is gone
     POST   /kernels/LANGUAGE/interrupt -> {"interrupted": bool}
     POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}
     GET    /kernels/LANGUAGE/connection -> KernelConnection, of a kernel that is started if there is none
@@ -40,9 +41,8 @@ from cellwright_kernel.child import NotUp
 from cellwright_kernel.files import BadPath, Files, TooLarge, read_chunks
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
-from cellwright_kernel.running_cell import RunningCell
 from cellwright_kernel.tunnel import CHUNK_BYTES, tunnel
-from cellwright_kernel.wire import CODE_BYTES, Channel, Execute, FileInfo, Language, Ready
+from cellwright_kernel.wire import CODE_BYTES, Channel, Event, Execute, FileInfo, Language, Ready
 
 _BODY_BYTES: Final = 6 * CODE_BYTES + 4096
 """Code at its ceiling, every character escaped as JSON allows, and room around it."""
@@ -83,6 +83,7 @@ def door(inside: Inside, home: Path) -> Starlette:
         routes=[
             Route("/ready", routes.ready),
             Route("/cells", routes.execute, methods=["POST"]),
+            Route("/late", routes.late),
             Route("/kernels/{language}/interrupt", routes.interrupt, methods=["POST"]),
             Route("/kernels/{language}/restart", routes.restart, methods=["POST"]),
             Route("/kernels/{language}/connection", routes.connection),
@@ -184,7 +185,10 @@ class _Routes:
             raise HTTPException(413, f"The code is larger than {CODE_BYTES:,} bytes. Nothing was executed.")
         with _refusals():
             cell = self._inside.kernels.execute(asked)
-        return StreamingResponse(_lines(cell), media_type="application/x-ndjson")
+        return StreamingResponse(_lines(cell.events()), media_type="application/x-ndjson")
+
+    async def late(self, _: Request) -> Response:
+        return StreamingResponse(_lines(_singly(self._inside.kernels.late())), media_type="application/x-ndjson")
 
     async def interrupt(self, request: Request) -> Response:
         with _refusals():
@@ -243,8 +247,13 @@ class _Routes:
         return Response(status_code=204)
 
 
-async def _lines(cell: RunningCell) -> AsyncIterator[bytes]:
-    async for batch in cell.events():
+async def _singly(events: Iterator[Event]) -> AsyncIterator[list[Event]]:
+    for event in events:
+        yield [event]
+
+
+async def _lines(batches: AsyncIterator[list[Event]]) -> AsyncIterator[bytes]:
+    async for batch in batches:
         yield b"".join(event.model_dump_json().encode() + b"\n" for event in batch)
 
 

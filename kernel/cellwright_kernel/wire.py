@@ -263,7 +263,7 @@ class Ready(Value):
     missing: tuple[str, ...] = ()
     """What is not up yet, or failed, each a sentence; empty when ready."""
     versions: dict[str, str] = {}
-    """`chromium`, `python`, ... as the inside says."""
+    """`chromium`, `node`, `playwright` and `python`, as the inside says."""
 
 
 class FileInfo(Value):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from cellwright_kernel.wire import (
     Execute,
     HostSettings,
     KeptEvent,
+    Language,
     Output,
     Ready,
     Text,
@@ -48,9 +50,14 @@ class Host:
     async def ready(self) -> Ready:
         return Ready.model_validate_json((await self.client.get("/ready", params={"timeout_s": "20"})).content)
 
-    async def execute(self, code: str, deadline_s: float = 20.0) -> tuple[str, list[Output]]:
+    async def late(self) -> list[Event]:
+        return [EVENT.validate_json(line) for line in (await self.client.get("/late")).content.splitlines()]
+
+    async def execute(
+        self, code: str, deadline_s: float = 20.0, language: Language = "python"
+    ) -> tuple[str, list[Output]]:
         self._number += 1
-        request = Execute(number=self._number, language="python", code=code, deadline_s=deadline_s)
+        request = Execute(number=self._number, language=language, code=code, deadline_s=deadline_s)
         self.events = []
         outputs: dict[int, Output] = {}
         async with self.client.stream("POST", "/cells", content=request.model_dump_json()) as response:
@@ -69,7 +76,7 @@ class Host:
 @contextmanager
 def started(home: Path, settings: HostSettings, door: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a host on a socket of ours; afterwards nothing that it started may be left, neither process nor file."""
-    own_tmp = home.parent / "tmp"
+    own_tmp = door.parent / "tmp"
     own_tmp.mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(door))
@@ -117,8 +124,8 @@ async def running(tmp_path: Path, **settings: object) -> AsyncIterator[Host]:
                 yield host
             process.send_signal(signal.SIGTERM)
             assert process.wait(10) == 0
-    assert left_of(home) == []
-    assert list((tmp_path / "tmp").iterdir()) == []
+        assert left_of(home) == []
+        assert list((Path(short) / "tmp").iterdir()) == []
 
 
 @pytest.fixture
@@ -169,6 +176,51 @@ async def test_a_thread_writes_for_the_cell_that_started_it(host):
     )
     _, outputs = await host.execute("import time; time.sleep(1); print('two')")
     assert [(o.of_cell, o.text) for o in outputs] == [(1, "bg 0\nbg 1\nbg 2\n"), (None, "two\n")]
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import threading\nthreading.Timer(0.2, print, ['late']).start()"),
+        ("javascript", "setTimeout(() => process.stdout.write('late\\n'), 200); undefined"),
+    ],
+)
+async def test_what_comes_after_the_last_cell_can_be_had_once(host, language, code):
+    await host.execute("'a cell before'")
+    await host.execute(code, language=language)
+    texts: list[Text] = []
+    async with asyncio.timeout(5):
+        while not texts:
+            *events, closed = await host.late()
+            assert closed == ClosedEvent(status="ok")
+            texts = [event.output for event in events]
+    assert texts == [Text(text="late\n", source="stdout", of_cell=2)]
+    assert await host.late() == [ClosedEvent(status="ok")]
+    assert await host.texts("print('next')") == ["next\n"]
+
+
+async def test_what_both_languages_say_after_their_last_cells_is_told_apart(host):
+    await host.execute("setTimeout(() => console.log('later'), 50); undefined", language="javascript")
+    await host.execute("import threading; threading.Timer(0.05, print, ['y' * 20_000]).start()")
+    late: dict[int, str] = {}
+    async with asyncio.timeout(5):
+        while sorted(late) != [1, 2]:
+            outputs: dict[int, Output] = {}
+            kept: defaultdict[int, str] = defaultdict(str)
+            for event in await host.late():
+                gather(outputs, event)
+                if isinstance(event, KeptEvent):
+                    kept[event.number] += event.text
+            late |= {output.of_cell: kept.get(number, output.text) for number, output in outputs.items()}
+    assert late == {1: "later", 2: "y" * 20_000 + "\n"}
+
+
+async def test_ready_tells_what_the_inside_runs_on(host):
+    versions = (await host.ready()).versions
+    assert sorted(versions) == ["node", "playwright", "python"]
+    assert await host.texts("import platform; log(platform.python_version())") == [versions["python"]]
+    _, (node,) = await host.execute("console.log(process.versions.node)", language="javascript")
+    assert node.text == versions["node"]
 
 
 async def test_the_process_tree_of_a_timed_out_cell_is_ended(host):
