@@ -47,18 +47,27 @@ async def test_a_known_gap_that_holds_is_told() -> None:
         await run_checks({"holds": holds}, ("holds",))
 
 
-async def test_the_fake_clock_wakes_sleepers_in_their_order() -> None:
-    clock, woken = FakeClock(), []
+async def test_the_fake_clock_wakes_who_waits_in_their_order() -> None:
+    clock, woken, never = FakeClock(), [], asyncio.Event()
 
-    async def sleeper(duration_s: float) -> None:
-        await clock.sleep(duration_s)
-        woken.append((duration_s, clock.now()))
+    async def wait(moment: float) -> None:
+        await clock.until(moment, never)
+        woken.append((moment, clock.now()))
 
     async with asyncio.TaskGroup() as tasks:
-        for duration_s in (3.0, 1.0, 2.0):
-            tasks.create_task(sleeper(duration_s))
-        await asyncio.sleep(0)
+        for moment in (3.0, 1.0, 2.0):
+            tasks.create_task(wait(moment))
         await clock.advance(2.5)
         assert woken == [(1.0, 1.0), (2.0, 2.0)]
         await clock.advance(1.0)
     assert woken[-1] == (3.0, 3.0)
+
+
+async def test_the_fake_clock_lets_go_who_waits_for_something_sooner() -> None:
+    clock, sooner = FakeClock(5.0), asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(clock.until(6.0, sooner))
+        await clock.advance(0.5)
+        assert not waiting.done()
+        sooner.set()
+    assert clock.now() == 5.5

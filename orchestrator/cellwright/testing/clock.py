@@ -1,7 +1,7 @@
 """A clock that goes only when it is told to.
 
-Flows in: seconds. Flows out: moments, and sleepers woken in order. Decided here: that time is a parameter, so that a
-test of a deadline takes no time.
+Flows in: seconds. Flows out: moments, and whoever waits for one, woken in order. Decided here: that time is a parameter,
+so that a test of a deadline takes no time.
 """
 
 from __future__ import annotations
@@ -12,35 +12,41 @@ from itertools import count
 
 
 class FakeClock:
-    """Stands in wherever a clock with `now()` and `sleep()` is asked for."""
+    """Stands in wherever a clock is asked for: `now` where the moment is enough, the whole of it where somebody waits."""
 
     def __init__(self, start_s: float = 0.0) -> None:
         self._now_s = start_s
         self._order = count()
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[float, int, asyncio.Event]] = []
 
     def now(self) -> float:
         """Return the moment, in seconds."""
         return self._now_s
 
-    async def sleep(self, duration_s: float) -> None:
-        """Sleep until the clock has been moved on by this much."""
-        if duration_s <= 0:
+    async def until(self, moment: float, earlier: asyncio.Event) -> None:
+        """Wait until the clock has been moved on to a moment, or until the event is set if that is sooner."""
+        if moment <= self._now_s or earlier.is_set():
             return
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._now_s + duration_s, next(self._order), woken))
-        await woken
+        come = asyncio.Event()
+        heapq.heappush(self._waiting, (moment, next(self._order), come))
+        either = [asyncio.ensure_future(event.wait()) for event in (come, earlier)]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in either:
+                one.cancel()
+            await asyncio.gather(*either, return_exceptions=True)
 
     async def advance(self, duration_s: float) -> None:
-        """Move on, waking each sleeper at its own moment; what it does then is done before the next one wakes."""
+        """Move on, waking each who waits at its own moment; what it does then is done before the next one wakes."""
         until = self._now_s + duration_s
-        while self._sleepers and self._sleepers[0][0] <= until:
-            self._now_s, _, woken = heapq.heappop(self._sleepers)
-            if not woken.done():
-                woken.set_result(None)
+        await _settled()
+        while self._waiting and self._waiting[0][0] <= until:
+            moment, _, come = heapq.heappop(self._waiting)
+            self._now_s = max(self._now_s, moment)
+            come.set()
             await _settled()
         self._now_s = until
-        await _settled()
 
 
 async def _settled() -> None:

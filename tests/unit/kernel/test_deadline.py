@@ -1,35 +1,17 @@
-"""The ladder, with a clock that jumps."""
+"""The ladder, with a clock that goes when it is told to."""
 
 import asyncio
 
 import pytest
 
+from cellwright.testing.clock import FakeClock
 from cellwright_kernel.deadline import TOP_S, Ladder
 from cellwright_kernel.wire import Rung
 
 
-class JumpingClock:
-    """Stands still until told to move; whoever waits is let go when his moment has come."""
-
-    def __init__(self) -> None:
-        self._now = 100.0
-
-    def now(self) -> float:
-        return self._now
-
-    async def until(self, moment: float, earlier: asyncio.Event) -> None:
-        while self._now < moment and not earlier.is_set():  # noqa: ASYNC110 - one turn of the loop, no waiting
-            await asyncio.sleep(0)
-
-    async def jump(self, seconds: float) -> None:
-        self._now = round(self._now + seconds, 3)
-        for _ in range(20):
-            await asyncio.sleep(0)
-
-
 class Climb:
     def __init__(self, deadline_s: float) -> None:
-        self.clock = JumpingClock()
+        self.clock = FakeClock(100)
         self.ladder = Ladder(deadline_s, self.clock)
         self.done: list[tuple[float, Rung]] = []
 
@@ -48,19 +30,19 @@ async def climb():
 
 
 async def test_nothing_is_done_before_the_deadline(climb):
-    await climb.clock.jump(9.9)
+    await climb.clock.advance(9.9)
     assert (climb.done, climb.ladder.rung) == ([], None)
 
 
 async def test_the_deadline_interrupts(climb):
-    await climb.clock.jump(10)
+    await climb.clock.advance(10)
     assert climb.done == [(10, "interrupt")]
     assert (climb.ladder.rung, climb.ladder.asked) == ("interrupt", False)
 
 
 async def test_an_interrupt_that_is_not_obeyed_is_repeated_then_the_rungs_follow_a_second_apart(climb):
     for _ in range(131):
-        await climb.clock.jump(0.1)
+        await climb.clock.advance(0.1)
     assert climb.done == [
         (10, "interrupt"),
         (10.4, "interrupt"),
@@ -75,36 +57,36 @@ async def test_an_interrupt_that_is_not_obeyed_is_repeated_then_the_rungs_follow
 
 
 async def test_the_top_is_reached_before_three_seconds(climb):
-    await climb.clock.jump(10 + TOP_S - 0.01)
+    await climb.clock.advance(10 + TOP_S - 0.01)
     assert not climb.task.done()
-    await climb.clock.jump(0.01)
+    await climb.clock.advance(0.01)
     assert climb.task.done()
     assert TOP_S < 3
 
 
 async def test_an_interrupt_after_killing_children_does_not_lower_the_rung(climb):
-    await climb.clock.jump(11.5)
+    await climb.clock.advance(11.5)
     assert climb.done[-1][1] == "interrupt"
     assert climb.ladder.rung == "kill_children"
 
 
 async def test_asking_brings_the_deadline_forward(climb):
-    await climb.clock.jump(1)
+    await climb.clock.advance(1)
     climb.ladder.ask()
-    await climb.clock.jump(0)
+    await climb.clock.advance(0)
     assert climb.done == [(1, "interrupt")]
     assert climb.ladder.asked
-    await climb.clock.jump(2)
+    await climb.clock.advance(2)
     assert climb.done[-1] == (3, "kill_kernel")
 
 
 async def test_asking_for_the_kernels_end_skips_the_lower_rungs(climb):
     climb.ladder.ask("kill_kernel")
-    await climb.clock.jump(0)
+    await climb.clock.advance(0)
     assert climb.done == [(0, "kill_kernel")]
 
 
 async def test_asking_once_the_ladder_is_climbed_changes_nothing(climb):
-    await climb.clock.jump(10)
+    await climb.clock.advance(10)
     climb.ladder.ask()
     assert not climb.ladder.asked
