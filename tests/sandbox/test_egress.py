@@ -93,8 +93,9 @@ async def test_everything_reaches_an_allowed_service_and_nothing_else(greeter: i
 
     requests = [record for record in read_run(folder).records if isinstance(record, Egress)]
     assert {(r.host, r.port) for r in requests if r.allowed} == {("127.0.0.1", greeter), ("localhost", echo)}
+    # Chromium may have asked for a host of its own meanwhile, which is refused like any other
     refused = {(r.host, r.port) for r in requests if not r.allowed}
-    assert refused == {("example.com", 80), ("example.com", 443), ("169.254.169.254", 80)}
+    assert refused >= {("example.com", 80), ("example.com", 443), ("169.254.169.254", 80)}
 
 
 async def test_without_an_allow_list_there_is_no_way_out(greeter: int) -> None:

@@ -63,8 +63,8 @@ def field(request: pytest.FixtureRequest, desk: Desk, tmp_path: Path) -> Iterato
     out = tmp_path / "typed"
     title = request.param(desk, out)
     program = desk.started[-1]
-    assert wait_for(out.exists)
     desk.await_focus_in(title)
+    assert wait_for(out.exists)
     yield desk, lambda: out.read_text(encoding="utf-8")
     desk.stop(program)
 

@@ -1,4 +1,4 @@
-"""A GTK 3 text field, made through ctypes; its content is written to the file named by the first argument on each change.
+"""A GTK 3 text field, made through ctypes; its content is written to the file named by its argument, at focus and change.
 
 Chromium brings GTK's library with it; the Python binding would be one more package, for this test alone.
 """
@@ -32,13 +32,20 @@ def write_down(buffer: int, _data: int) -> None:
     new.replace(target)
 
 
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+def focused(view: int, _event: int, _data: int) -> int:
+    """Write the content down, and let GTK go on with the event."""
+    write_down(gtk.gtk_text_view_get_buffer(view), 0)
+    return 0
+
+
 gtk.gtk_init(None, None)
 window = gtk.gtk_window_new(0)
 view = gtk.gtk_text_view_new()
 gobject.g_signal_connect_data(gtk.gtk_text_view_get_buffer(view), b"changed", write_down, None, None, 0)
+gobject.g_signal_connect_data(view, b"focus-in-event", focused, None, None, 0)
 gtk.gtk_container_add(window, view)
 gtk.gtk_window_set_title(window, b"gtk text")
 gtk.gtk_window_set_default_size(window, 700, 500)
 gtk.gtk_widget_show_all(window)
-target.write_text("")
 gtk.gtk_main()
