@@ -18,7 +18,7 @@ from typing import Final, Protocol, assert_never, cast
 from pydantic import JsonValue
 
 from cellwright.answer import InputItem, answer, said
-from cellwright.budget import Budget, Clock, Meter
+from cellwright.budget import Budget, Meter
 from cellwright.endings import BudgetSpent, Finished, Refused, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError, UsageError
 from cellwright.model.base import DEFAULT_MODEL, Call, Item, Model, Request, Response, Usage
@@ -67,7 +67,7 @@ class Outcome:
     summary: str | None
     """The model's last words; absent when there are none."""
     turns: int
-    """Requests that were made of the model, that for a summary in it."""
+    """Responses of the model, one that only sums up among them."""
     cells: int
     usage: Usage
 
@@ -144,7 +144,7 @@ async def run(
             end = await driven.go()
             return Outcome(
                 session.run_id, session.run_dir, end.status, end.reason, end.summary,
-                driven.requests, driven.meter.cells, driven.usage,
+                driven.turns, driven.meter.cells, driven.usage,
             )  # fmt: skip
     finally:
         if asked is not model:
@@ -163,13 +163,12 @@ class Run:
         budget: Budget,
         on_progress: OnProgress,
         languages: Sequence[Language] = ("python",),
-        clock: Clock = time.monotonic,
     ) -> None:
         self.usage = Usage()
         """Tokens of all responses so far."""
-        self.requests = 0
-        """Requests made of the model so far."""
-        self.meter = Meter(budget, clock)
+        self.turns = 0
+        """Responses of the model so far."""
+        self.meter = Meter(budget)
         self._session = session
         self._model = model
         self._tell = on_progress
@@ -222,8 +221,7 @@ class Run:
         return end
 
     async def _ask(self, *, may_call: bool) -> Response:
-        self.requests += 1
-        turn, journal = self.requests, self._session.journal
+        turn, journal = self.turns + 1, self._session.journal
         request = Request(self._instructions, tuple(self._history), self._tools, may_call)
         self._tell(TurnStarted(turn, self.meter.budget.turns))
         journal.append(
@@ -238,10 +236,11 @@ class Run:
         try:
             response = await self._model.respond(request, lambda delta: self._tell(Arriving(delta)))
         except ModelError as error:
-            journal.append(records.ModelFailed(turn=turn, reason=str(error)))
+            journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
             raise
         took_ms = round((time.monotonic() - began) * 1000)
         journal.append(records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms))
+        self.turns = turn
         self.usage += response.usage
         self._tell(TurnArrived(turn, response.usage, self.usage))
         return response
@@ -281,7 +280,7 @@ class Run:
             language=accepted.language,
             deadline_s=self._deadline_s(),
             on_event=lambda event: self._tell(CellWrote(event)),
-            call=ModelCall(turn=self.requests, call_id=accepted.call.call_id),
+            call=ModelCall(turn=self.turns, call_id=accepted.call.call_id),
         )
         self._tell(CellEnded(cell))
         return _answer(accepted.call, answer(cell))

@@ -179,7 +179,9 @@ async def test_tool_that_was_not_offered_fails_the_run():
 async def test_model_error_fails_the_run_and_its_record_says_why():
     outcome, _ = await driven(calls("log(1)"), ModelError("No answer."))
     assert (outcome.status, outcome.reason, outcome.cells) == ("failed", "No answer.", 1)
+    assert outcome.turns == 1, "a request without a response is no turn"
     kinds = [record["type"] for record in journal(outcome)]
+    assert journal(outcome)[-1]["turns"] == 1
     assert kinds.count("model_request") == 2
     assert kinds.count("model_response") == 1
     assert kinds.count("model_failed") == 1
@@ -202,7 +204,7 @@ async def test_call_in_the_summary_is_not_executed():
 
 async def test_summary_that_cannot_be_had_is_still_the_end_of_the_budget():
     outcome, _ = await driven(calls("x = 1"), ModelError("Gone."), budget=Budget(turns=1))
-    assert (outcome.status, outcome.summary) == ("budget", None)
+    assert (outcome.status, outcome.summary, outcome.turns) == ("budget", None, 1)
     assert "Gone." in str(outcome.reason)
 
 
