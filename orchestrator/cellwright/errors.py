@@ -23,7 +23,8 @@
     ├── ServiceUnreachable         502  no `cellwright serve` answers
     └── RecordError                500
         ├── JournalCorrupt         500  a record does not match its hash
-        └── DiskFull               507  the record could not be written
+        ├── DiskFull               507  the record could not be written
+        └── RunFull                507  the run holds as much as one may
 
 Each leaf has one HTTP status, one exit status and one sentence. A message has four parts: what happened, what it
 usually means, what is left, what to do. Decided here: the statuses.
@@ -175,6 +176,11 @@ class ModelError(CellwrightError):
     http_status = 502
     sentence = "The model server gave no usable answer."
 
+    def __init__(self, message: str | None = None, *, refused_with: int | None = None) -> None:
+        super().__init__(message)
+        self.refused_with = refused_with
+        """HTTP status with which the server refused; None when it did not, or no answer came."""
+
 
 class ServiceUnreachable(CellwrightError):
     """No `cellwright serve` answers."""
@@ -201,3 +207,10 @@ class DiskFull(RecordError):
 
     http_status = 507
     sentence = "The disk is full; the record could not be written."
+
+
+class RunFull(RecordError):
+    """The run holds as much as one may."""
+
+    http_status = 507
+    sentence = "The run holds as much as a run may; nothing more is begun in it."

@@ -7,14 +7,15 @@ is there already as a link is not followed.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cellwright.errors import BadPath, CellwrightError, FileMissing, UsageError
+from cellwright.record.blobs import Blobs
 from cellwright.record.journal import Journal
 from cellwright.record.records import CopiedFile
 from cellwright.sandbox.door import FILE_BYTES, Door
@@ -32,10 +33,10 @@ async def copy_in(paths: Sequence[Path], door: Door, journal: Journal) -> tuple[
             another. Nothing is copied then.
     """
     copied = []
-    for name, source in _to_enter(paths).items():
-        data = _read(source)
+    for name, source in (await asyncio.to_thread(_to_enter, paths)).items():
+        data = await asyncio.to_thread(_read, source)
         await door.write_file(name, data)
-        sha256 = journal.blob(data)
+        sha256 = await asyncio.to_thread(journal.blob, data)
         copied.append(CopiedFile(path=name, size_bytes=len(data), sha256=sha256, kept=journal.keeps(sha256)))
     return tuple(copied)
 
@@ -66,11 +67,11 @@ async def copy_out(door: Door, folder: Path, entered: Iterable[CopiedFile]) -> t
             data = b"".join([chunk async for chunk in door.read_file(info.path)])
         except (FileMissing, BadPath):  # gone since, or its name is no text; the others are no less wanted
             continue
-        sha256 = hashlib.sha256(data).hexdigest()
+        sha256 = await asyncio.to_thread(Blobs.name, data)
         if known.get(info.path) == sha256:
             continue
         size += len(data)
-        _write(folder, info.path, data)
+        await asyncio.to_thread(_write, folder, info.path, data)
         written.append(CopiedFile(path=info.path, size_bytes=len(data), sha256=sha256))
     return tuple(written)
 

@@ -8,13 +8,15 @@ new one, and none after the end of the lease; and that without an allow-list the
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from cellwright.egress import EgressProxy, EgressRequest
-from cellwright.errors import SessionClosed
+from cellwright.errors import SandboxLost, SessionClosed
 from cellwright.files import copy_in
 from cellwright.record import records
 from cellwright.record.journal import Journal
@@ -28,7 +30,8 @@ class Lease:
 
     def __init__(self, backend: Backend, spec: Spec, journal: Journal, egress_socket: Path | None) -> None:
         self._backend = backend
-        self._spec = spec
+        self.spec = spec
+        """What its sandboxes are made from."""
         self._journal = journal
         self._egress_socket = egress_socket
         self._sandbox: Sandbox | None = None
@@ -37,6 +40,10 @@ class Lease:
         self._changing = asyncio.Lock()  # a start takes seconds, and several may wait for it
         self._losing: asyncio.Task[None] | None = None  # awaited before the next start, and in close()
         self._is_over = False
+        self.ready_ms = 0
+        """From the request for the sandbox of now until it was usable."""
+        self.versions: dict[str, str] = {}
+        """What it runs on, as the inside says."""
         self.entered: tuple[records.CopiedFile, ...] = ()
         """The caller's files that were copied into the sandbox of now."""
 
@@ -61,8 +68,12 @@ class Lease:
         Raises:
             SandboxUnavailable: No sandbox could be started.
         """
-        self._sandbox, self._ended = await self._backend.start(self._spec, egress_socket=self._egress_socket), None
-        self.entered = await copy_in(self._spec.files, self._sandbox.door, self._journal)
+        began = time.monotonic()
+        self._sandbox, self._ended = await self._backend.start(self.spec, egress_socket=self._egress_socket), None
+        self.ready_ms = round((time.monotonic() - began) * 1000)
+        with contextlib.suppress(SandboxLost):  # whoever uses it next finds that it has ended
+            self.versions = (await self._sandbox.door.ready(0)).versions
+        self.entered = await copy_in(self.spec.files, self._sandbox.door, self._journal)
         self._ended = asyncio.ensure_future(self._sandbox.ended())
         return self.entered
 

@@ -35,6 +35,12 @@ class _Holding:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def close(self, reason: str) -> None:
+        """Have it closed, and its run say why; nothing when it is closing already."""
+        if not self.closing.is_set() and self.session.done() and self.session.exception() is None:
+            self.session.result().will_close(reason)
+        self.closing.set()
+
     def idle_s(self) -> float:
         if not self.session.done() or self.session.exception() is not None:
             return 0.0
@@ -79,7 +85,7 @@ class Pool:
         if self._sweeper is not None:
             self._sweeper.cancel()
         for holding in self._held.values():
-            holding.closing.set()
+            holding.close("The service was stopped.")
         await self._tasks.__aexit__(None, None, None)
 
     async def session(self, session_id: str, *, driver: Driver, spec: Spec | None = None) -> Session:
@@ -161,20 +167,21 @@ class Pool:
 
     async def _make_room(self) -> None:
         while len(self._held) >= self.capacity:  # again after each wait: another may have taken the place
-            session_id, idlest = max(self._held.items(), key=lambda item: item[1].idle_s())
+            idlest = max(self._held.values(), key=_Holding.idle_s)
             if idlest.idle_s() < YIELD_S:
                 raise AtCapacity(
                     f"All {self.capacity} places are taken by sessions in use. Usually that passes within minutes. "
                     "Nothing was started. Try again later, or start the service with a larger --max-sessions."
                 )
-            await self.close(session_id)
+            idlest.close(f"It had been idle for {idlest.idle_s():.0f} s, and its place was needed.")
+            await idlest.closed.wait()
 
     async def _sweep(self) -> None:
         """Close what has been idle too long; looks again when the next one could be due."""
         while True:
             for holding in list(self._held.values()):
                 if holding.idle_s() >= self._idle_s:
-                    holding.closing.set()
+                    holding.close(f"It had been idle for {holding.idle_s():.0f} s.")
             longest = max(
                 (holding.idle_s() for holding in self._held.values() if not holding.closing.is_set()), default=0
             )

@@ -14,6 +14,8 @@ from typing import Final
 
 from cellwright.errors import RecordError, SandboxLost
 from cellwright.record.journal import Journal
+from cellwright.record.records import LateOutput, Note
+from cellwright.record.stored import StoredOutput
 from cellwright_kernel.wire import (
     Cell,
     CellStatus,
@@ -34,6 +36,9 @@ from cellwright_kernel.wire import (
 
 OUTPUTS: Final = 1000
 """Most outputs believed of one cell; the ceiling inside is 100, and late ones come on top."""
+
+NOTICE_CHARS: Final = 2000
+"""Most of a notice that came when no cell did; ours have some hundred."""
 
 _ENDS: Final = frozenset[CellStatus]({"ok", "error", "timeout", "interrupted", "kernel_died"})
 """What a kernel host may say of a cell's end; that a sandbox was lost, or a cell denied, is seen from outside."""
@@ -131,6 +136,20 @@ class RunningCell:
             raise type(error)(
                 f"The cell ran, and ended as {cell.status!r}, but what it gave is lost. {error}"
             ) from error
+
+    def record_late(self, journal: Journal) -> None:
+        """Write what came after the last cells: of each cell its outputs, and what was to be said of them as notes."""
+        late: defaultdict[int, list[StoredOutput]] = defaultdict(list)
+        for number in sorted(self._outputs):
+            output = self._outputs[number]
+            if output.of_cell is not None:
+                own = output.model_copy(update={"of_cell": None})
+                whole = self._wholes[number].decode() if number in self._wholes else None
+                late[output.of_cell].append(journal.store(own, cell=output.of_cell, whole=whole))
+            elif isinstance(output, Text):
+                journal.append(Note(topic="late", text=output.text[:NOTICE_CHARS]))
+        for of_cell, outputs in late.items():
+            journal.append(LateOutput(of_cell=of_cell, outputs=tuple(outputs)))
 
     def _add(self, text: Text) -> None:
         gather(self._outputs, OutputEvent(output=text))

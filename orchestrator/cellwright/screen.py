@@ -8,12 +8,16 @@ that none is taken when the kernel host says that nothing was drawn since the la
 from __future__ import annotations
 
 import asyncio
+import re
+from typing import Final
 
 from cellwright.errors import CellwrightError
 from cellwright.lease import Lease
 from cellwright.record import records
 from cellwright.record.journal import Journal
 from cellwright.sandbox.base import Sandbox
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Screen:
@@ -69,7 +73,9 @@ class Screen:
         self._of = sandbox
         if taken is not None:
             png, self._tag = taken
-            self.sha256 = self._journal.screenshot(png, after_cell=number)
+            tag = self._tag.strip('"')
+            pixels = tag if _SHA256.fullmatch(tag) else None
+            self.sha256 = self._journal.screenshot(png, after_cell=number, pixels_sha256=pixels)
 
     def _none(self, why: str, number: int) -> None:
         self._journal.append(records.Note(topic="screen", text=f"No screenshot could be taken: {why}", cell=number))

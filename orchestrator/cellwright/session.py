@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Final
 
 from cellwright.attached import Attached
-from cellwright.egress import EgressRequest
-from cellwright.errors import CellwrightError, CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
-from cellwright.files import copy_out
+from cellwright.closing import End, finish
+from cellwright.errors import CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease, lease
+from cellwright.outgoing import Outgoing
 from cellwright.record import records
 from cellwright.record.journal import Journal, open_run
 from cellwright.running import OnEvent, RunningCell, not_executable
@@ -62,7 +62,7 @@ class Session:
         self.attached = Attached(given, journal, self._touch)
         """The way for a Jupyter client to its kernels."""
         self._closed = False
-        self._end = _End("done")
+        self._end = End("done")
         self.last_used = time.monotonic()
         """Moment of the last request, on the monotonic clock."""
 
@@ -101,24 +101,30 @@ class Session:
         session_id = session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
         journal = open_run(runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model)
-        end = _End("failed", reason="The session could not be opened.")
+        end = End("failed", reason="The session could not be opened.")
+        session: Session | None = None
+        outgoing = Outgoing(journal, lambda: session.executing if session else None)
         try:
-            session: Session | None = None
-
-            def note(request: EgressRequest) -> None:
-                journal.append(records.Egress.of(request, cell=session.executing if session else None))
-
-            async with lease(backend, spec, journal, note) as given:
+            async with lease(backend, spec, journal, outgoing.note) as given:
                 session = cls(session_id, spec, journal, given)
                 files = await given.start()
                 journal.append(
-                    records.SessionOpened(session_id=session_id, sandbox=session.info.model_dump(), files=files)
+                    records.SessionOpened(
+                        session_id=session_id,
+                        sandbox=session.info.model_dump(),
+                        files=files,
+                        ready_ms=given.ready_ms,
+                        versions=given.versions,
+                    )
                 )
                 end = session._end
                 async with session._open():
                     yield session
         finally:
-            journal.close(end.status, reason=end.reason, summary=end.summary)
+            try:
+                outgoing.settle()
+            finally:
+                await asyncio.to_thread(journal.close, end.status, reason=end.reason, summary=end.summary)
 
     @property
     def run_dir(self) -> Path:
@@ -202,6 +208,10 @@ class Session:
         """
         self._end.status, self._end.reason, self._end.summary = status, reason, summary
 
+    def will_close(self, reason: str) -> None:
+        """Say why the session is about to be closed, as a sentence, where that says nothing of its run; recorded then."""
+        self._end.closed_because = reason
+
     async def interrupt(self) -> None:
         """Interrupt the running cell; nothing happens when none runs."""
         if self._executing is not None and not self._closed:
@@ -235,7 +245,7 @@ class Session:
         """Write a file into the sandbox's home."""
         self._touch()
         await (await self._door()).write_file(path, data)
-        sha256 = self.journal.blob(data)
+        sha256 = await asyncio.to_thread(self.journal.blob, data)
         kept = self.journal.keeps(sha256)
         self.journal.append(records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=kept))
 
@@ -348,21 +358,8 @@ class Session:
             self._closed = self.attached.is_over = True
             if self._running is not None:
                 await self._stop(self._running)
-            await self._finish()
-
-    async def _finish(self) -> None:
-        """The last things while the sandbox lives: the screen, and the files that are to be kept."""
-        await self._screen.taken()
-        written: tuple[records.CopiedFile, ...] = ()
-        try:
-            if self.spec.out is not None and self._lease.lives:
-                written = await copy_out(self._lease.sandbox.door, self.spec.out, self._lease.entered)
-        except CellwrightError as error:
-            if self._end.status == "done":
-                self.conclude("failed", reason=f"Not every file was copied out: {error}", summary=self._end.summary)
-            raise
-        finally:
-            self.journal.append(records.SessionClosed(session_id=self.id, files=written))
+            await self._screen.taken()
+            await finish(self.id, self._lease, self.journal, self._end)
 
     def _refuse(self) -> None:
         if self._closed:
@@ -383,12 +380,3 @@ class ModelCall:
 
     turn: int
     call_id: str
-
-
-@dataclass
-class _End:
-    """How the run ends, until it has."""
-
-    status: records.RunEnd
-    reason: str | None = None
-    summary: str | None = None

@@ -14,9 +14,9 @@ LAYERS = (
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),
-    ("screen", "attached"),
+    ("screen", "attached", "closing"),
     ("lease",),
-    ("running", "files", "doctor", "bench", "endings", "progress"),
+    ("running", "files", "outgoing", "doctor", "bench", "endings", "progress"),
     ("record", "policy", "approval", "budget"),
     ("sandbox", "model"),
     ("egress",),

@@ -14,6 +14,8 @@ from cellwright.loop import Outcome, run
 from cellwright.model.emulator import Emulator
 from cellwright.model.script import Script
 from cellwright.progress import Arriving
+from cellwright.record.reader import read_run
+from cellwright.record.records import ModelFailed
 from cellwright.testing.fake_sandbox import FakeBackend
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -121,6 +123,18 @@ async def test_odd_response(played: Play, title: str):
     assert (outcome.reason is None) == (status == "done")
     last = json.loads((outcome.run_dir / "journal.jsonl").read_text().splitlines()[-1])
     assert (last["type"], last["status"]) == ("run_closed", status)
+
+
+async def test_status_of_a_refusal_is_recorded(played: Play):
+    outcome, _ = await played("http: 401 99\nDone.")
+    (failed,) = [record for record in read_run(outcome.run_dir).records if isinstance(record, ModelFailed)]
+    assert (failed.turn, failed.http_status, outcome.turns) == (1, 401, 0)
+
+
+async def test_a_stream_that_breaks_off_was_refused_with_no_status(played: Play):
+    outcome, _ = await played(ODD["stream that breaks off"][0])
+    (failed,) = [record for record in read_run(outcome.run_dir).records if isinstance(record, ModelFailed)]
+    assert failed.http_status is None
 
 
 async def test_retry_is_not_a_turn(played: Play):

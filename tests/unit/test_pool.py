@@ -11,7 +11,10 @@ import pytest
 from cellwright import pool as pools
 from cellwright.errors import AtCapacity, SandboxUnavailable
 from cellwright.pool import Pool
+from cellwright.record.reader import read_run
+from cellwright.record.records import SessionClosed
 from cellwright.sandbox.base import Sandbox, Spec
+from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
 
 
@@ -90,6 +93,28 @@ async def test_a_place_that_two_wait_for_is_given_to_one(monkeypatch: pytest.Mon
         )
         assert [type(one) for one in found].count(AtCapacity) == 1
         assert len(pool.sessions()) == 1
+
+
+async def test_a_run_says_why_its_session_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "YIELD_S", 0.0)
+    async with Pool(Spec(), capacity=1, idle_s=0.3, backend=FakeBackend()) as pool:
+        needed = await pool.session("its place was needed", driver="guide")
+        asked = await pool.session("somebody asked", driver="guide")
+        await pool.close("somebody asked")
+        idle = await pool.session("idle", driver="guide")
+        await until(lambda: not pool._held)
+        stopped = await pool.session("the service was stopped", driver="guide")
+    assert [_why_closed(session) for session in (needed, asked, idle, stopped)] == [
+        "It had been idle for 0 s, and its place was needed.",
+        None,
+        "It had been idle for 0 s.",
+        "The service was stopped.",
+    ]
+
+
+def _why_closed(session: Session) -> str | None:
+    (closed,) = [record for record in read_run(session.run_dir).records if isinstance(record, SessionClosed)]
+    return closed.reason
 
 
 async def test_each_session_leaves_its_files_in_a_folder_of_its_own(tmp_path: Path) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import httpx2
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cellwright.errors import CodeTooLarge, SessionBusy, SessionClosed, UsageError
 from cellwright.record.reader import read_run
+from cellwright.record.records import LateOutput, Note, Screen, SessionOpened
+from cellwright.record.stored import restored
 from cellwright.record.verdict import verify
 from cellwright.sandbox.base import Spec
 from cellwright.session import Session
-from cellwright.testing.fake_sandbox import FakeBackend
-from cellwright_kernel.wire import Text
+from cellwright.testing.fake_sandbox import FakeBackend, FakeSandbox
+from cellwright_kernel.wire import Event, Execute, OutputEvent, Text
 
 
 async def test_variables_persist_and_cells_are_numbered() -> None:
@@ -207,3 +212,88 @@ class _Broken:
 
     async def aclose(self) -> None:
         """Nothing is held."""
+
+
+async def test_what_comes_after_the_last_cell_is_recorded_under_its_cells_number() -> None:
+    backend = FakeBackend()
+    async with Session.open(backend=backend) as session:
+        await session.execute("log(1)")
+        await session.execute("log(2)")
+        backend.made[0].late += [
+            Text(text="of the first", source="stdout", of_cell=1),
+            Text(text="more " * 5000, source="log", of_cell=2),
+            Text(text="of the first, too", source="log", of_cell=1),
+            Text(text="Something was left out.", source="notice"),
+        ]
+    run = read_run(session.run_dir)
+    late = [record for record in run.records if isinstance(record, LateOutput)]
+    assert [(record.of_cell, len(record.outputs)) for record in late] == [(1, 2), (2, 1)]
+    first, second = run.stored_cells
+    assert [output.text for output in first.late] == ["of the first", "of the first, too"]
+    assert [restored(output, run.blobs.read).text for output in second.late] == ["more " * 5000]
+    assert [record.text for record in run.records if isinstance(record, Note)] == ["Something was left out."]
+    assert [record.type for record in run.records][-2:] == ["session_closed", "run_closed"]
+    assert verify(session.run_dir).status == "whole"
+
+
+async def test_what_a_later_cell_shows_of_an_earlier_one_is_late_output_of_that() -> None:
+    class Late(FakeSandbox):
+        def _execute(self, asked: Execute) -> Iterable[Event]:
+            yield OutputEvent(output=Text(text=f"of {asked.number - 1}", source="log", of_cell=asked.number - 1))
+            yield from super()._execute(asked)
+
+    class Backend(FakeBackend):
+        async def start(self, spec: Spec, **_: object) -> FakeSandbox:
+            return Late(spec)
+
+    async with Session.open(backend=Backend()) as session:
+        await session.execute("log('one')")
+        await session.execute("log('two')")
+    run = read_run(session.run_dir)
+    assert [[output.text for output in cell.late] for cell in run.stored_cells] == [["of 1"], []]
+    assert [output.text for output in run.cell(2).outputs] == ["of 1", "two"]
+    assert [record for record in run.records if isinstance(record, LateOutput)] == []
+
+
+async def test_a_kernel_host_that_has_no_word_of_what_came_late_holds_up_nothing() -> None:
+    class Silent(FakeSandbox):
+        async def _late(self, _: Request) -> Response:
+            return Response(OutputEvent(output=Text(text="half", source="log", of_cell=1)).model_dump_json() + "\n")
+
+    class Backend(FakeBackend):
+        async def start(self, spec: Spec, **_: object) -> FakeSandbox:
+            return Silent(spec)
+
+    async with Session.open(backend=Backend()) as session:
+        await session.execute("log(1)")
+    run = read_run(session.run_dir)
+    assert [output.text for output in run.stored_cells[0].late] == ["half"]
+    (note,) = [record for record in run.records if isinstance(record, Note)]
+    assert (note.topic, note.text[:50]) == ("late", "What earlier cells said after the last one is not ")
+    assert run.status == "done"
+
+
+async def test_the_run_says_what_it_ran_on_and_how_soon() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        pass
+    (opened,) = [record for record in read_run(session.run_dir).records if isinstance(record, SessionOpened)]
+    assert (opened.versions, opened.claimed) == ({"python": "fake"}, ("versions",))
+    assert 0 <= opened.ready_ms < 5000
+
+
+@pytest.mark.parametrize(("tag", "pixels"), [("0f" * 32, "0f" * 32), ("plain", None)])
+async def test_a_screenshot_is_recorded_with_the_hash_of_its_pixels(tag: str, pixels: str | None) -> None:
+    class Tagged(FakeSandbox):
+        async def _screen(self, request: Request) -> Response:
+            response = await super()._screen(request)
+            response.headers["ETag"] = f'"{tag}"'
+            return response
+
+    class Backend(FakeBackend):
+        async def start(self, spec: Spec, **_: object) -> FakeSandbox:
+            return Tagged(spec)
+
+    async with Session.open(backend=Backend()) as session:
+        await session.execute("1")
+    (screen,) = [record for record in read_run(session.run_dir).records if isinstance(record, Screen)]
+    assert screen.pixels_sha256 == pixels

@@ -104,7 +104,7 @@ def _whole(run: Run) -> dict[str, Any]:
                 **cell.opened.model_dump(mode="json", exclude={"type", "v", "at"}),
                 **(cell.closed.model_dump(mode="json", exclude={"type", "v", "at"}) if cell.closed else {}),
                 **({"screen_after": cell.screen_after} if cell.screen_after else {}),
-                "late": [late.model_dump(mode="json", exclude={"type", "v"}) for late in cell.late],
+                "late": [late.model_dump(mode="json") for late in cell.late],
             }
             for cell in run.stored_cells
         ],

@@ -17,25 +17,7 @@ from rich.text import Text
 
 from cellwright.cli.plain import plain
 from cellwright.cli.styles import STYLE_OF_SOURCE
-from cellwright.record import Run, StoredCell
-from cellwright.record.records import (
-    CellClosed,
-    CellOpened,
-    Egress,
-    FileDeleted,
-    FileWritten,
-    KernelRestarted,
-    LateOutput,
-    ModelFailed,
-    ModelRequest,
-    ModelResponse,
-    Note,
-    Record,
-    RunClosed,
-    Screen,
-    SessionClosed,
-    SessionOpened,
-)
+from cellwright.record import Record, Run, StoredCell, records
 from cellwright.record.stored import StoredImage, StoredText
 from cellwright.record.totals import Totals, messages_of, totals_of
 from cellwright_kernel.wire import Language
@@ -111,38 +93,49 @@ def _spec(spec: Mapping[str, JsonValue]) -> str:
 
 def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], console: Console) -> Iterator[RenderableType]:
     match record:
-        case CellOpened():
+        case records.CellOpened():
             yield from _cell(cells[record.number], run, console)
-        case ModelResponse():
+        case records.ModelResponse():
             yield Text(f"\n── turn {record.turn} ({_seconds(record.duration_ms)})", style="bold blue")
             yield from (Text(_indented(f"{phase}: {text}")) for phase, text in messages_of(record.response))
-        case ModelFailed():
-            again = "; sent again" if record.retried else ""
-            yield Text(_one_line(f"turn {record.turn}: the model failed: {record.reason}{again}"), style="red")
-        case Egress(allowed=False):
-            why = f" ({record.reason})" if record.reason else ""
-            yield Text(_one_line(f"egress refused: {record.method} {record.host}:{record.port}{why}"), style="yellow")
-        case KernelRestarted():
+        case records.ModelFailed():
+            status = f" (status {record.http_status})" if record.http_status else ""
+            yield Text(_one_line(f"turn {record.turn}: the model failed{status}: {record.reason}"), style="red")
+        case records.Egress() | records.EgressMore():
+            yield from _egress(record)
+        case records.KernelRestarted():
             yield Text(f"the {record.language} kernel was restarted", style="yellow")
-        case FileWritten() | FileDeleted():
-            did = "written" if isinstance(record, FileWritten) else "deleted"
+        case records.FileWritten() | records.FileDeleted():
+            did = "written" if isinstance(record, records.FileWritten) else "deleted"
             yield Text(_one_line(f"file {did}: {record.path}"))
-        case Note():
+        case records.Note():
             yield Text(_one_line(f"note: {record.text}"), style="yellow")
-        case SessionOpened() | SessionClosed():
+        case records.SessionOpened() | records.SessionClosed():
             yield from _session(record)
-        case RunClosed():
+        case records.RunClosed():
             if record.summary:
                 yield Text.assemble("\n", ("summary  ", "bold"), _indented(record.summary))
-        case CellClosed() | LateOutput() | Screen() | ModelRequest() | Egress():
-            return  # shown with their cell, or only counted
+        case records.CellClosed() | records.LateOutput() | records.Screen() | records.ModelRequest():
+            return  # shown with their cell, or not at all
         case _:
             assert_never(record)
 
 
-def _session(record: SessionOpened | SessionClosed) -> Iterator[Text]:
-    went = "in" if isinstance(record, SessionOpened) else "out"
-    if isinstance(record, SessionClosed) and record.reason:
+def _egress(record: records.Egress | records.EgressMore) -> Iterator[Text]:
+    if isinstance(record, records.EgressMore):
+        counts = f"{record.allowed} allowed, {record.refused} refused"
+        yield Text(f"egress, more than is recorded singly: {counts}", style="yellow")
+    elif not record.allowed:
+        why = f" ({record.reason})" if record.reason else ""
+        yield Text(_one_line(f"egress refused: {record.method} {record.host}:{record.port}{why}"), style="yellow")
+
+
+def _session(record: records.SessionOpened | records.SessionClosed) -> Iterator[Text]:
+    went = "in" if isinstance(record, records.SessionOpened) else "out"
+    if isinstance(record, records.SessionOpened):
+        on = ", ".join(f"{name} {number}" for name, number in sorted(record.versions.items()))
+        yield Text(_one_line(f"session opened: usable after {_seconds(record.ready_ms)}{f', on {on}' if on else ''}"))
+    elif record.reason:
         yield Text(_one_line(f"session closed: {record.reason}"))
     for file in record.files:
         yield Text(_one_line(f"file copied {went}: {file.path} ({file.size_bytes} bytes)"))
@@ -160,11 +153,13 @@ def _cell(cell: StoredCell, run: Run, console: Console) -> Iterator[RenderableTy
         title.append(f" in {_seconds(closed.duration_ms)}{rung}")
     yield title
     yield _code(plain(opened.code), opened.language, console)
-    for output in closed.outputs if closed else ():
-        yield _output(output, run)
-    for late in cell.late:
+    outputs = closed.outputs if closed else ()
+    for number in sorted({output.of_cell for output in outputs if output.of_cell is not None}):
+        yield Text(f"   [here the model was shown the late output of cell {number}]", style="dim")
+    yield from (_output(output, run) for output in outputs if output.of_cell is None)
+    if cell.late:
         yield Text("   late output:", style="dim")
-        yield from (_output(output, run) for output in late.outputs)
+    yield from (_output(output, run) for output in cell.late)
     if cell.screen_after and cell.screen_after != opened.screen_before:
         yield Text(plain(f"   screen after it: {run.folder / 'blobs' / cell.screen_after}"), style="dim")
 

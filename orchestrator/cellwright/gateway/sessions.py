@@ -124,7 +124,7 @@ async def execute_cell(
 @router.get("/{session_id}/cells/{number}")
 async def show_cell(session: ASession, number: int) -> Cell:
     """Show a closed cell, from the run's journal."""
-    return read_run(session.run_dir).cell(number)
+    return await asyncio.to_thread(lambda: read_run(session.run_dir).cell(number))
 
 
 @router.post("/{session_id}/interrupt", status_code=204)

@@ -2,7 +2,8 @@
 
 Flows in: records and bytes. Flows out: a run on disk; `append` returns once write(2) has, so that the record survives
 SIGKILL of everything. Decided here: one write per record, what happens when there is no room (no half record stays),
-how a torn end is mended when a run is opened again, and how many bytes a cell and a run may keep.
+how a torn end is mended when a run is opened again, and how many bytes a cell and a run may
+keep: blobs beyond that are only counted, and in a run that is full nothing more is begun.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from pydantic import JsonValue
 
-from cellwright.errors import RecordError
+from cellwright.errors import RecordError, RunFull
 from cellwright.record.blobs import Blobs, as_record_error, read_file, write_all, write_file
 from cellwright.record.chain import digest, seal
 from cellwright.record.folder import make_private, new_run_id, read_info, runs_folder
@@ -31,6 +32,7 @@ from cellwright.record.records import (
     CellOpened,
     Driver,
     Head,
+    ModelRequest,
     ModelResponse,
     Note,
     Record,
@@ -46,13 +48,23 @@ from cellwright.record.sync import Sync
 from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Cell, Output
 
+_BEGINNINGS: Final = (CellOpened, ModelRequest)
+"""Records after which something happens. All others say what has happened, and are written in a full run, too."""
+
 
 @dataclass(frozen=True)
 class Keep:
-    """How many bytes stay on disk as blobs; what is beyond is only counted."""
+    """How many bytes stay on disk; blobs beyond are only counted, and at the end of a run's room nothing is begun in it."""
 
     cell_bytes: int = 64 * 1024**2
+    """Blobs of one cell."""
     run_bytes: int = 2 * 1024**3
+    """Blobs and journal together."""
+
+    @property
+    def journal_bytes(self) -> int:
+        """Of the run's bytes, those that blobs leave to the journal at the least: room for some thousand cells more."""
+        return self.run_bytes // 8
 
 
 class Journal:
@@ -145,11 +157,18 @@ class Journal:
         Raises:
             DiskFull: when there is no room. No part of the record stays; the journal is readable, and a later
                 record may be tried.
+            RunFull: when the record would begin something, and the run has no room for what comes of it.
             RecordError: when the journal is closed, or cannot be written for another reason.
         """
         with self._lock:
             if self._fd < 0 or self._broken:
                 raise RecordError("The journal is closed; nothing more can be recorded in this run.")
+            if isinstance(record, _BEGINNINGS) and self._kept + self._size >= self._keep.run_bytes:
+                raise RunFull(
+                    f"The run holds {self._keep.run_bytes >> 20} MiB, as much as a run may. Usually it has gone on for "
+                    "thousands of cells. Nothing ran; what was recorded is whole, and variables and files are kept. "
+                    "Fetch what is needed and open a new session."
+                )
             data, line = written(self._count + 1, record, self._last)
             self._write(data)
             self._count, self._last, self._size = line.number, line.hash, self._size + len(data)
@@ -304,7 +323,7 @@ class Journal:
             self._broken = True  # a torn end stays; opening the run again mends it
 
     def _has_room(self, size_bytes: int, cell: int | None) -> bool:
-        if self._kept + self._size + size_bytes > self._keep.run_bytes:
+        if self._kept + max(self._size, self._keep.journal_bytes) + size_bytes > self._keep.run_bytes:
             return False
         return cell is None or self._kept_by_cell[cell] + size_bytes <= self._keep.cell_bytes
 

@@ -8,6 +8,7 @@ list of runs reads no more of each than its `run.json` and the journal's tail.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +34,7 @@ from cellwright.record.records import (
     Screen,
     SessionClosed,
 )
-from cellwright.record.stored import Recorded, restored
+from cellwright.record.stored import Recorded, StoredOutput, restored
 from cellwright_kernel.wire import Cell
 
 _TAIL_BYTES: Final = 64 * 1024
@@ -46,8 +47,8 @@ class StoredCell:
     opened: CellOpened
     closed: CellClosed | None = None
     """Absent while it runs, and when a crash came first."""
-    late: tuple[LateOutput, ...] = ()
-    """What it wrote after its end."""
+    late: tuple[StoredOutput, ...] = ()
+    """What it wrote after its end, in order: while later cells ran, where it stands among their outputs, and after the last."""
     screen_after: str | None = None
     """Blob of the screenshot that shows the screen after it: one taken then or, where nothing had changed, the last one
     before. Absent when none could be taken, and until one would have been."""
@@ -90,13 +91,13 @@ class Run:
     def stored_cells(self) -> tuple[StoredCell, ...]:
         """The cells as the journal has them, in order; no blob is read."""
         closed = {record.number: record for record in self.records if isinstance(record, CellClosed)}
-        late = [record for record in self.records if isinstance(record, LateOutput)]
+        late = _late_outputs(self.records)
         screens = _screens_after(self.records)
         return tuple(
             StoredCell(
                 opened=record,
                 closed=closed.get(record.number),
-                late=tuple(output for output in late if output.of_cell == record.number),
+                late=tuple(late[record.number]),
                 screen_after=screens.get(record.number),
             )
             for record in self.records
@@ -261,6 +262,19 @@ def _tail(path: Path) -> tuple[Record, ...]:
         if isinstance(records[0], RunClosed):
             break
     return tuple(records)
+
+
+def _late_outputs(records: Sequence[Record]) -> defaultdict[int, list[StoredOutput]]:
+    """Return cell number -> what it wrote after its end."""
+    late: defaultdict[int, list[StoredOutput]] = defaultdict(list)
+    for record in records:
+        if isinstance(record, LateOutput):
+            late[record.of_cell] += record.outputs
+        elif isinstance(record, CellClosed):
+            for output in record.outputs:
+                if output.of_cell is not None:
+                    late[output.of_cell].append(output.model_copy(update={"of_cell": None}))
+    return late
 
 
 def _screens_after(records: Sequence[Record]) -> dict[int, str]:

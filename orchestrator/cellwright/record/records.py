@@ -107,10 +107,10 @@ class SessionOpened(_Record):
     """What is in force: `SandboxInfo` as JSON."""
     files: tuple[CopiedFile, ...] = ()
     """What was copied in, in order."""
-    ready_ms: int | None = None
-    """From the request to usable; absent when the sandbox came from a pool."""
+    ready_ms: int
+    """From the request for a sandbox to a usable one; measured outside."""
     versions: dict[str, str] = Field(default_factory=dict)
-    """`chromium`, `python`, ..."""
+    """What it runs on: `chromium`, `node`, `playwright`, `python`; empty when the kernel host did not say."""
     claimed: tuple[str, ...] = ("versions",)
     """Fields that are the inside's word."""
 
@@ -172,7 +172,10 @@ class CellClosed(_Record):
 
 
 class LateOutput(_Record):
-    """Output that an earlier cell's threads or tasks wrote after it ended."""
+    """Output that a cell's threads or tasks wrote after it ended, when no later cell came that would have it among its own.
+
+    Where one came, it stands there, as the model was shown it, each output with its `of_cell`.
+    """
 
     type: Literal["late_output"] = "late_output"
     of_cell: int
@@ -241,9 +244,7 @@ class ModelFailed(_Record):
     reason: str
     """One sentence; never a credential."""
     http_status: int | None = None
-    """Absent when no HTTP answer came."""
-    retried: bool = False
-    """True when the request is sent again."""
+    """With which the server refused it; absent when it did not, or no answer came."""
 
 
 class Egress(_Record):
@@ -265,8 +266,10 @@ class Egress(_Record):
     sent_bytes: int | None = None
     """From inside to outside; absent when it was not counted."""
     received_bytes: int | None = None
+    started_at: str
+    """When it came: UTC, ISO 8601 with milliseconds and `Z`. `at` is when it was over."""
     duration_ms: int | None = None
-    """How long the connection lasted; absent when none was made."""
+    """Until it was over."""
 
     @classmethod
     def of(cls, request: EgressRequest, *, cell: int | None = None) -> Self:
@@ -281,7 +284,33 @@ class Egress(_Record):
             address=request.address,
             sent_bytes=request.sent_bytes,
             received_bytes=request.received_bytes,
+            started_at=request.started_at,
             duration_ms=request.duration_ms,
+        )
+
+
+class EgressMore(_Record):
+    """Requests for a way out, beyond those that have a record each: only counted."""
+
+    type: Literal["egress_more"] = "egress_more"
+    cell: int | None = None
+    """As in `Egress`."""
+    allowed: int = 0
+    refused: int = 0
+    sent_bytes: int = 0
+    """From inside to outside."""
+    received_bytes: int = 0
+
+    def with_one(self, request: EgressRequest) -> Self:
+        """Return it with one more counted."""
+        return self.model_copy(
+            update={
+                "at": now(),
+                "allowed": self.allowed + request.allowed,
+                "refused": self.refused + (not request.allowed),
+                "sent_bytes": self.sent_bytes + request.sent_bytes,
+                "received_bytes": self.received_bytes + request.received_bytes,
+            }
         )
 
 
@@ -318,7 +347,7 @@ class SessionClosed(_Record):
     type: Literal["session_closed"] = "session_closed"
     session_id: str
     reason: str | None = None
-    """Why, as a sentence; absent when it was simply closed."""
+    """Why, as a sentence, where it is not the run's end: that it had been idle, ...; absent when it was simply closed."""
     files: tuple[CopiedFile, ...] = ()
     """What was copied out."""
 
@@ -350,6 +379,7 @@ Record: TypeAlias = (
     | ModelResponse
     | ModelFailed
     | Egress
+    | EgressMore
     | Screen
     | Note
     | SessionClosed

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from cellwright.record.reader import Run
-from cellwright.record.records import CellClosed, CellOpened, Egress, ModelResponse
+from cellwright.record.records import CellClosed, CellOpened, Egress, EgressMore, ModelResponse
 from cellwright.record.stored import Recorded
 
 
@@ -41,6 +41,9 @@ def totals_of(run: Run) -> Totals:
     responses = [record for record in run.records if isinstance(record, ModelResponse)]
     closed = [record for record in run.records if isinstance(record, CellClosed)]
     egress = Counter(record.allowed for record in run.records if isinstance(record, Egress))
+    for record in run.records:
+        if isinstance(record, EgressMore):
+            egress.update({True: record.allowed, False: record.refused})
     return Totals(
         turns=len(responses),
         cells=sum(isinstance(record, CellOpened) for record in run.records),

@@ -21,6 +21,7 @@ from cellwright.record.records import (
     CellOpened,
     CopiedFile,
     Egress,
+    EgressMore,
     FileDeleted,
     FileWritten,
     Head,
@@ -186,7 +187,7 @@ def blobs_of(record: Record) -> Iterator[str]:
             yield from _of_files(record.files)
         case CellOpened() | KernelRestarted() | FileDeleted() | ModelRequest() | ModelResponse() | ModelFailed():
             return
-        case Egress() | RunClosed():
+        case Egress() | EgressMore() | RunClosed():
             return
         case _:
             assert_never(record)

@@ -37,6 +37,8 @@ SILENCE_S: Final = 5.0
 """Seconds without any event, heartbeats included, after which the kernel host counts as gone."""
 ANSWER_S: Final = 10.0
 """Seconds that an ordinary answer may take from first to last; a cell has its own end, and the session sees to it."""
+LATE_S: Final = 3.0
+"""Seconds that a session which closes waits for what came late; a millisecond is usual."""
 RESTART_S: Final = 25.0
 FILE_S: Final = 60.0
 """Seconds that a file or a listing may take; 512 MiB need three."""
@@ -98,20 +100,19 @@ class Door:
             SandboxLost: The stream broke off, fell silent, or said what no kernel host says.
         """
         body = request.model_dump_json().encode()
-        closed: ClosedEvent | None = None
         async with self._request("POST", "/cells", content=body, whole_s=None, may_refuse=False) as response:
-            # Read to its end, which comes with the last event: a stream that is left costs the connection, 0.7 ms a cell.
-            async for line in _lines(response):
-                if closed is not None:
-                    raise SandboxLost("The kernel host went on after it had closed a cell.")
-                event = _event(line)
-                if isinstance(event, ClosedEvent):
-                    closed = event
-                else:
-                    yield event
-        if closed is None:
-            raise SandboxLost("The kernel host ended a cell's stream without closing the cell.")
-        yield closed
+            async for event in _cell_events(response):
+                yield event
+
+    async def late(self) -> AsyncIterator[Event]:
+        """Yield what has come since the last cells, as events of a cell; once, then the kernel host has it no more.
+
+        Raises:
+            SandboxLost: As with `execute`, or it took too long.
+        """
+        async with self._request("GET", "/late", whole_s=LATE_S, may_refuse=False) as response:
+            async for event in _cell_events(response):
+                yield event
 
     async def interrupt(self, language: Language) -> None:
         """Ask the kernel to stop its cell and keep its variables."""
@@ -238,6 +239,25 @@ def _file_url(path: str) -> str:
     if path.startswith("/") or {".", ".."} & set(path.split("/")):
         raise BadPath(f"{path[:100]!r} is no path below the sandbox's home. Nothing was done.")
     return f"/files/{quote(path, errors='replace')}"
+
+
+async def _cell_events(response: httpx2.Response) -> AsyncIterator[Event]:
+    """Yield events, the last of them a `ClosedEvent` and the only one.
+
+    The stream is read to its end before that is yielded: a stream that is left costs the connection, 0.7 ms a cell.
+    """
+    closed: ClosedEvent | None = None
+    async for line in _lines(response):
+        if closed is not None:
+            raise SandboxLost("The kernel host went on after it had closed a cell.")
+        event = _event(line)
+        if isinstance(event, ClosedEvent):
+            closed = event
+        else:
+            yield event
+    if closed is None:
+        raise SandboxLost("The kernel host ended a cell's stream without closing the cell.")
+    yield closed
 
 
 async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:

@@ -68,6 +68,8 @@ class FakeSandbox:
         """What each cell that ends says of the screen."""
         self.screenshots = 0
         """How often it was asked for one."""
+        self.late: list[Text] = []
+        """What it will say that earlier cells, by their `of_cell`, wrote after the last one."""
         self._namespace: dict[str, Any] = {}
         self._end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._door = Door(httpx2.ASGITransport(app=self._app()))
@@ -101,6 +103,7 @@ class FakeSandbox:
             routes=[
                 Route("/ready", self._ready),
                 Route("/cells", self._cells, methods=["POST"]),
+                Route("/late", self._late),
                 Route("/kernels/{language}/interrupt", self._nothing, methods=["POST"]),
                 Route("/kernels/{language}/restart", self._restart, methods=["POST"]),
                 Route("/screen.png", self._screen),
@@ -116,8 +119,12 @@ class FakeSandbox:
         if self._end.done():
             return JSONResponse({"error": "gone"}, status_code=500)
         asked = Execute.model_validate_json(await request.body())
-        lines = (event.model_dump_json() + "\n" for event in self._execute(asked))
-        return Response("".join(lines), media_type="application/x-ndjson")
+        return _ndjson(self._execute(asked))
+
+    async def _late(self, _: Request) -> Response:
+        events: list[Event] = [*(OutputEvent(output=text) for text in self.late), ClosedEvent(status="ok")]
+        self.late.clear()
+        return _ndjson(events)
 
     def _execute(self, asked: Execute) -> Iterable[Event]:
         """Execute code here and now; outputs in order, as the real kernel host gives them."""
@@ -219,6 +226,11 @@ class _Stream(io.TextIOBase):
 
 def _json(value: Ready) -> Response:
     return Response(value.model_dump_json(), media_type="application/json")
+
+
+def _ndjson(events: Iterable[Event]) -> Response:
+    lines = (event.model_dump_json() + "\n" for event in events)
+    return Response("".join(lines), media_type="application/x-ndjson")
 
 
 def _grey_png(width: int, height: int) -> bytes:

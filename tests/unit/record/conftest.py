@@ -8,22 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.record import Journal, RunInfo, recorded_spec
-from cellwright.record.records import (
-    CellOpened,
-    CopiedFile,
-    Egress,
-    FileDeleted,
-    FileWritten,
-    KernelRestarted,
-    LateOutput,
-    ModelFailed,
-    ModelRequest,
-    ModelResponse,
-    Note,
-    SessionClosed,
-    SessionOpened,
-)
+from cellwright.record import Journal, RunInfo, recorded_spec, records
 from cellwright.record.stored import digest_of
 from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Cell, Image, Text
@@ -73,9 +58,17 @@ def fill(cell: Cell) -> Callable[[Journal], None]:
 
     def fill(journal: Journal) -> None:
         item = {"type": "function_call_output", "call_id": "c1", "output": "x"}
-        journal.append(SessionOpened(at=AT, session_id="s1", files=(CopiedFile(path="a.csv", size_bytes=3),)))
-        journal.append(ModelRequest(at=AT, turn=1, model="gpt-6-astra", input=(digest_of(item),)))
-        journal.append(ModelFailed(at=AT, turn=1, reason="The server was busy.", http_status=503, retried=True))
+        journal.append(
+            records.SessionOpened(
+                at=AT,
+                session_id="s1",
+                ready_ms=1800,
+                versions={"python": "3.13.5"},
+                files=(records.CopiedFile(path="a.csv", size_bytes=3),),
+            )
+        )
+        journal.append(records.ModelRequest(at=AT, turn=1, model="gpt-6-astra", input=(digest_of(item),)))
+        journal.append(records.ModelFailed(at=AT, turn=1, reason="The server was busy.", http_status=503))
         response = {
             "output": [
                 {"type": "message", "phase": "commentary", "content": [{"type": "output_text", "text": "Look"}]}
@@ -83,19 +76,21 @@ def fill(cell: Cell) -> Callable[[Journal], None]:
             "usage": {"input_tokens": 50, "output_tokens": 7},
             "error": None,
         }
-        journal.append(ModelResponse(at=AT, turn=1, response=response, duration_ms=900))
-        journal.append(CellOpened.of(cell, turn=1, call_id="c1"))
-        journal.append(Egress(at=AT, method="CONNECT", host="example.org", port=443, allowed=False))
+        journal.append(records.ModelResponse(at=AT, turn=1, response=response, duration_ms=900))
+        journal.append(records.CellOpened.of(cell, turn=1, call_id="c1"))
+        asked = {"method": "CONNECT", "host": "example.org", "port": 443, "started_at": AT}
+        journal.append(records.Egress(at=AT, allowed=False, **asked))
         journal.cell_closed(cell)
         late = journal.store(Text(text="late", source="stdout"), cell=1)
-        journal.append(LateOutput(at=AT, of_cell=1, outputs=(late,)))
+        journal.append(records.LateOutput(at=AT, of_cell=1, outputs=(late,)))
         journal.screenshot(PNG + b"2", after_cell=1)
-        journal.append(KernelRestarted(at=AT, language="python"))
+        journal.append(records.KernelRestarted(at=AT, language="python"))
         sha256 = journal.blob(b"a file")
-        journal.append(FileWritten(at=AT, path="a.txt", sha256=sha256, size_bytes=6, kept=True))
-        journal.append(FileDeleted(at=AT, path="a.txt"))
-        journal.append(Note(at=AT, text="A note."))
-        journal.append(SessionClosed(at=AT, session_id="s1"))
+        journal.append(records.FileWritten(at=AT, path="a.txt", sha256=sha256, size_bytes=6, kept=True))
+        journal.append(records.FileDeleted(at=AT, path="a.txt"))
+        journal.append(records.EgressMore(at=AT, cell=1, allowed=2, refused=40))
+        journal.append(records.Note(at=AT, text="A note."))
+        journal.append(records.SessionClosed(at=AT, session_id="s1"))
 
     return fill
 
@@ -122,7 +117,7 @@ def closed_run(tmp_path: Path, info: RunInfo, fill: Callable[[Journal], None]) -
 def small_run(tmp_path: Path, info: RunInfo, cell: Cell) -> Path:
     """A closed run of one cell with one picture: small enough to try something at each of its bytes."""
     journal = Journal.create(tmp_path / "runs" / RUN_ID, info)
-    journal.append(CellOpened.of(cell))
+    journal.append(records.CellOpened.of(cell))
     journal.cell_closed(cell)
     journal.close("done")
     return journal.folder

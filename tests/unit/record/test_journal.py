@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.errors import JournalCorrupt, RecordError
+from cellwright.errors import JournalCorrupt, RecordError, RunFull
 from cellwright.record import Journal, Keep, RunInfo, read_run, verify
-from cellwright.record.records import CellOpened, ModelResponse, Note, RunClosed
+from cellwright.record.records import CellOpened, ModelRequest, ModelResponse, Note, RunClosed
 from cellwright_kernel.wire import Cell, Image, Text
 
 CHILD = """
@@ -43,7 +43,7 @@ def test_every_record_names_the_hash_of_the_one_before(closed_run: Path) -> None
     """The first one names `run.json`."""
     lines = [json.loads(line) for line in (closed_run / "journal.jsonl").read_bytes().splitlines()]
     run = read_run(closed_run)
-    assert [line["n"] for line in lines] == list(range(1, 16))
+    assert [line["n"] for line in lines] == list(range(1, 17))
     assert [line["previous"] for line in lines[1:]] == [line["hash"] for line in lines[:-1]]
     assert [line["hash"] for line in lines] == [line.hash for line in run.lines]
     assert json.loads((closed_run / "head.json").read_bytes())["last"] == lines[-1]["hash"]
@@ -162,6 +162,26 @@ def test_bytes_beyond_the_ceilings_are_counted_and_not_kept(tmp_path: Path, info
     notice = "[image of 1x1, 60 bytes: not kept, the run was full]"
     assert read_run(journal.folder).cell(1).outputs == (picture(b"a" * 60), Text(text=notice, source="notice"))
     assert len(list((journal.folder / "blobs").iterdir())) == 2
+    assert verify(journal.folder).status == "whole"
+
+
+def test_in_a_run_that_is_full_nothing_is_begun_and_what_was_is_recorded(
+    tmp_path: Path, info: RunInfo, cell: Cell
+) -> None:
+    """Blobs leave an eighth of the room to the journal; its own lines are counted like they are."""
+    keep = Keep(run_bytes=16_000)
+    with Journal.create(tmp_path / "run", info, keep=keep) as journal:
+        kept = journal.keeps(journal.blob(b"a" * 14_001)), journal.keeps(journal.blob(b"b" * 14_000))
+        journal.append(CellOpened.of(cell))
+        while (journal.folder / "journal.jsonl").stat().st_size < 2_000:
+            journal.append(Note(text="x" * 500))
+        for begins in (CellOpened.of(cell), ModelRequest(turn=1, model="m")):
+            with pytest.raises(RunFull, match=r"The run holds 0 MiB, as much as a run may\..*open a new session\."):
+                journal.append(begins)
+        journal.cell_closed(cell)
+    assert kept == (False, True)
+    kinds = [record.type for record in read_run(journal.folder).records]
+    assert (kinds[0], kinds[-2:], kinds.count("cell_opened")) == ("cell_opened", ["cell_closed", "run_closed"], 1)
     assert verify(journal.folder).status == "whole"
 
 

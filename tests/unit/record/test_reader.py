@@ -32,7 +32,7 @@ def test_cell_is_read_back_as_it_was_closed(closed_run: Path, cell: Cell) -> Non
     assert len(run.cells) == 1
     shown = Blobs.name(PNG + b"2")
     assert run.cells[0] == run.cell(1) == cell.model_copy(update={"screen_after": shown})
-    assert [late.outputs for late in run.stored_cells[0].late] == [(StoredText(text="late", source="stdout"),)]
+    assert run.stored_cells[0].late == (StoredText(text="late", source="stdout"),)
     with pytest.raises(RunNotFound, match="has no cell 2; it has 1"):
         run.cell(2)
 
@@ -92,8 +92,8 @@ def test_totals_count_what_the_records_say(closed_run: Path) -> None:
         cells_ms=1500,
         input_tokens=50,
         output_tokens=7,
-        egress_allowed=0,
-        egress_refused=1,
+        egress_allowed=2,
+        egress_refused=41,
     )
 
 

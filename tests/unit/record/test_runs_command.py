@@ -53,8 +53,9 @@ def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
             "sandbox  bubblewrap 1440x1000; allow: 127.0.0.1:8000; env: TOKEN",
             f"time     2026-11-29T16:17:24.000Z to {end.at}",
             f"folder   {closed_run}",
+            "session opened: usable after 1.8 s, on python 3.13.5",
             "file copied in: a.csv (3 bytes)",
-            "turn 1: the model failed: The server was busy.; sent again",
+            "turn 1: the model failed (status 503): The server was busy.",
             "",
             "── turn 1 (900 ms)",
             "commentary: Look",
@@ -72,11 +73,12 @@ def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
             "the python kernel was restarted",
             "file written: a.txt",
             "file deleted: a.txt",
+            "egress, more than is recorded singly: 2 allowed, 40 refused",
             "note: A note.",
             "",
             "summary  All is filled in.",
             "",
-            "totals   1 turns, 1 cells (1 error) in 1.5 s, 50 tokens in, 7 out, egress 0 allowed, 1 refused",
+            "totals   1 turns, 1 cells (1 error) in 1.5 s, 50 tokens in, 7 out, egress 2 allowed, 41 refused",
             "",
         ]
     )
@@ -88,7 +90,7 @@ def test_show_gives_the_whole_as_json(closed_run: Path) -> None:
     assert shown["status"] == "done"
     assert shown["cells"][0]["code"] == "s = '\udc00'\nprint('hi')\n"
     assert shown["cells"][0]["outputs"][0] == {"type": "text", "text": "hi", "source": "stdout", "missing_chars": 0}
-    assert [record["n"] for record in shown["records"]] == list(range(1, 16))
+    assert [record["n"] for record in shown["records"]] == list(range(1, 17))
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
@@ -101,7 +103,7 @@ def test_words_of_strangers_cannot_drive_the_terminal(
         cell = Cell(number=1, language="python", code=evil, started_at="t", status="ok", duration_ms=1)
         journal.append(CellOpened.of(cell))
         journal.cell_closed(cell.model_copy(update={"outputs": (Text(text=evil, source="stdout"),)}))
-        journal.append(Egress(method="CONNECT", host=f"a\n── cell 9{evil}", port=1, allowed=False))
+        journal.append(Egress(method="CONNECT", host=f"a\n── cell 9{evil}", port=1, allowed=False, started_at="t"))
     if is_terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
     for arguments in (("runs",), ("show", info.run_id)):
@@ -122,13 +124,13 @@ def test_verify_exits_with_1_only_when_something_was_changed(closed_run: Path) -
     bad = _call("verify", str(closed_run))
     assert bad.exit_code == 1
     assert bad.stdout == (
-        "journal.jsonl: record 13 does not match its hash\n"
-        "changed: 14 records and 3 blobs checked: the run is not as it was written.\n"
+        "journal.jsonl: record 14 does not match its hash\n"
+        "changed: 15 records and 3 blobs checked: the run is not as it was written.\n"
     )
     as_json = _call("verify", str(closed_run), "--json")
     assert as_json.exit_code == 1
     assert json.loads(as_json.stdout)["problems"] == [
-        {"kind": "changed", "file": "journal.jsonl", "record": 13, "what": "does not match its hash"}
+        {"kind": "changed", "file": "journal.jsonl", "record": 14, "what": "does not match its hash"}
     ]
 
 

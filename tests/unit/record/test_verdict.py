@@ -13,14 +13,14 @@ from cellwright.record import Blobs, Journal, Verdict, read_run, verify
 
 
 def test_run_as_it_was_written_is_whole(closed_run: Path) -> None:
-    assert verify(closed_run) == Verdict(folder=str(closed_run), status="whole", records=15, blobs=3)
-    assert verify(closed_run).sentence == "15 records and 3 blobs checked: the run is as it was written."
+    assert verify(closed_run) == Verdict(folder=str(closed_run), status="whole", records=16, blobs=3)
+    assert verify(closed_run).sentence == "16 records and 3 blobs checked: the run is as it was written."
 
 
 def test_run_without_head_says_what_cannot_be_known(open_run: Path) -> None:
-    assert verify(open_run) == Verdict(folder=str(open_run), status="open", records=14, blobs=3)
+    assert verify(open_run) == Verdict(folder=str(open_run), status="open", records=15, blobs=3)
     assert verify(open_run).sentence == (
-        "14 records and 3 blobs checked: nothing differs. "
+        "15 records and 3 blobs checked: nothing differs. "
         "The run has no seal at its end: what was cut off can't be known."
     )
 
@@ -50,8 +50,8 @@ def test_changed_byte_without_head_is_found_in_journal_and_run(open_run: Path) -
         path.write_bytes(data)
     (open_run / "journal.jsonl").write_bytes((open_run / "journal.jsonl").read_bytes()[:-1] + b"x")
     verdict = verify(open_run)
-    assert (verdict.status, verdict.records) == ("open", 13)
-    assert [(problem.kind, problem.record) for problem in verdict.problems] == [("torn", 14)]
+    assert (verdict.status, verdict.records) == ("open", 14)
+    assert [(problem.kind, problem.record) for problem in verdict.problems] == [("torn", 15)]
 
 
 def test_bad_line_in_the_middle_is_named_and_hides_no_other(
@@ -61,7 +61,7 @@ def test_bad_line_in_the_middle_is_named_and_hides_no_other(
     lines[4] = b"@@\n"
     copy = with_journal(closed_run, b"".join(lines))
     run = read_run(copy)
-    assert [line.number for line in run.lines] == [1, 2, 3, 4, *range(6, 16)]
+    assert [line.number for line in run.lines] == [1, 2, 3, 4, *range(6, 17)]
     assert [problem.model_dump() for problem in run.problems] == [
         {"kind": "changed", "file": "journal.jsonl", "record": 5, "what": "does not end in its hash"}
     ]
@@ -85,7 +85,7 @@ def test_bad_line_in_the_middle_is_named_and_hides_no_other(
         ),
         pytest.param(
             lambda lines: lines[:-2],
-            [("missing", 14, "is missing: head.json counts 15 records, 13 are there")],
+            [("missing", 15, "is missing: head.json counts 16 records, 14 are there")],
             id="cut off",
         ),
         pytest.param(
@@ -96,8 +96,8 @@ def test_bad_line_in_the_middle_is_named_and_hides_no_other(
         pytest.param(
             lambda lines: [*lines[:-1], lines[-1].replace(b'"done"', b'"failed"')],
             [
-                ("changed", 15, "does not match its hash"),
-                ("missing", 15, "is missing: head.json counts 15 records, 14 are there"),
+                ("changed", 16, "does not match its hash"),
+                ("missing", 16, "is missing: head.json counts 16 records, 15 are there"),
             ],
             id="edited",
         ),
@@ -163,10 +163,10 @@ def test_record_of_a_newer_version_is_named_and_hides_no_other(
     data += seal({**body, "type": "approval", "v": 2})[0]
     copy = with_journal(closed_run, data)
     run = read_run(copy)
-    assert len(run.lines) == 14
-    assert [(problem.kind, problem.record) for problem in run.problems] == [("unknown", 15)]
+    assert len(run.lines) == 15
+    assert [(problem.kind, problem.record) for problem in run.problems] == [("unknown", 16)]
     with pytest.raises(
-        JournalCorrupt, match=r"journal\.jsonl: record 15 is of a kind .* A newer version of Cellwright"
+        JournalCorrupt, match=r"journal\.jsonl: record 16 is of a kind .* A newer version of Cellwright"
     ):
         run.must_be_whole()
     with pytest.raises(JournalCorrupt, match="A newer version of Cellwright wrote it"):
@@ -178,14 +178,14 @@ def test_record_of_a_newer_version_does_not_make_a_run_changed(open_run: Path) -
 
     journal = open_run / "journal.jsonl"
     last = unseal(journal.read_bytes().splitlines()[-1])
-    line, _ = seal({"n": 15, "type": "approval", "v": 2, "previous": last.hash})
+    line, _ = seal({"n": 16, "type": "approval", "v": 2, "previous": last.hash})
     journal.write_bytes(journal.read_bytes() + line)
     verdict = verify(open_run)
-    assert (verdict.status, verdict.records) == ("open", 14)
+    assert (verdict.status, verdict.records) == ("open", 15)
     assert verdict.sentence == (
-        "14 records and 3 blobs checked: nothing differs. "
+        "15 records and 3 blobs checked: nothing differs. "
         "The run has no seal at its end: what was cut off can't be known. "
-        "Of a kind that only a newer version knows: record 15; as it was written, but what it names was not checked."
+        "Of a kind that only a newer version knows: record 16; as it was written, but what it names was not checked."
     )
 
 

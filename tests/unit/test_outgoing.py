@@ -1,0 +1,56 @@
+"""What a sandbox asks of its way out is recorded, and what is too much of it is counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cellwright.egress import EgressRequest
+from cellwright.outgoing import REQUESTS, Outgoing
+from cellwright.record.journal import open_run
+from cellwright.record.reader import read_run
+from cellwright.record.records import Egress, EgressMore
+from cellwright.record.totals import totals_of
+from cellwright.sandbox.base import Spec
+
+ASKED = EgressRequest(
+    method="GET",
+    host="example.com",
+    port=80,
+    allowed=True,
+    reason="example.com",
+    address="192.0.2.1",
+    sent_bytes=10,
+    received_bytes=100,
+    started_at="2026-11-29T16:17:24.000Z",
+    duration_ms=5,
+)
+
+
+def test_a_cell_that_asks_without_end_is_recorded_so_far_and_then_counted() -> None:
+    executing: list[int | None] = [1]
+    with open_run(session_id="s", driver="library", spec=Spec()) as journal:
+        outgoing = Outgoing(journal, lambda: executing[0])
+        for number in range(REQUESTS + 40):
+            outgoing.note(replace(ASKED, allowed=number % 2 == 0))
+        executing[0] = None
+        outgoing.note(ASKED)
+        executing[0] = 2
+        for _ in range(REQUESTS + 1):
+            outgoing.note(ASKED)
+        outgoing.settle()
+        outgoing.settle()
+    run = read_run(journal.folder)
+    kinds = [(type(record), record.cell) for record in run.records[:-1]]
+    assert kinds == [
+        *[(Egress, 1)] * REQUESTS,
+        (EgressMore, 1),
+        (Egress, None),
+        *[(Egress, 2)] * REQUESTS,
+        (EgressMore, 2),
+    ]
+    more = [record for record in run.records if isinstance(record, EgressMore)]
+    counts = [(one.allowed, one.refused, one.sent_bytes, one.received_bytes) for one in more]
+    assert counts == [(20, 20, 400, 4000), (1, 0, 10, 100)]
+    totals = totals_of(run)
+    assert (totals.egress_allowed, totals.egress_refused) == (1522, 520)
+    assert run.records[0].started_at == ASKED.started_at
