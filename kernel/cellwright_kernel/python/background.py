@@ -66,9 +66,12 @@ class Background:
             loop.default_exception_handler(context)
 
     def _tell(self, task: asyncio.Task[Any], origin: Origin) -> None:
-        error = task.exception()
-        if error is not None:
-            self._write(origin, f"Background task {task.get_name()} ({task.get_coro()!r}) failed", error)
+        try:
+            error = task.exception()
+            if error is not None:
+                self._write(origin, f"Background task {task.get_name()} ({task.get_coro()!r}) failed", error)
+        except KeyboardInterrupt:  # the model's own text of the error held the loop
+            self._writer.write(origin, "stderr", f"Background task {task.get_name()} failed; how could not be shown.\n")
 
     def _write(self, origin: Origin, what: str, error: BaseException) -> None:
         self._writer.write(origin, "stderr", "\n".join((f"{what}:", *errors.describe(error).lines, "")))

@@ -1,99 +1,199 @@
-"""SIGINT -> the running cell stops, and nothing else does.
+"""SIGINT -> the running cell stops, and whatever would keep it from being answered; nothing else does.
 
 Flows in: SIGINT at any moment. Flows out: KeyboardInterrupt inside the cell's own code, or the cancelling of a cell that
-awaits. Decided here: when each is right. Python code of the cell is on the stack: raise there. The cell waits for
-something: cancel it. No cell runs: do nothing, so that a late interrupt never hits the next cell. A message is being
-written: wait until it is whole.
+awaits; and KeyboardInterrupt in leftover code that holds the event loop. Decided here: when each is right. Python code of
+the cell is on the stack: raise there. The cell waits for something: cancel it. No cell runs: do nothing, so that a late
+interrupt never hits the next cell. A message is being written: wait until it is whole. Leftover code, whichever cell
+began it, is left alone as long as the loop gets round to the cell; see loop_watch.py.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import signal
+import sys
+import time
+from datetime import datetime
 from types import FrameType
 from typing import Any
 
 from cellwright_kernel.iopub import Gate
 from cellwright_kernel.python.errors import is_own_file
+from cellwright_kernel.python.loop_watch import LoopWatch
+from cellwright_kernel.python.origin import CURRENT, current_origin
+
+_HELD = "stopped because it held the kernel's event loop when a cell was to end"
+_NOT_BEGUN = "Nothing of this cell ran: code that cell {} had left running held the kernel, and was interrupted"
 
 
 class Interrupts:
     """Owns the handler of SIGINT for the life of the kernel.
 
-    Only while `open` may it raise: code of the model runs then, or code of ours that works on its values. Whoever closes
-    it does so by a plain assignment within the `try` that catches what it raises: between the two Python looks for no
-    signal, so nothing escapes.
+    Only while `open` may it raise into a cell: code of the model runs then, or code of ours that works on its values.
+    Whoever closes it does so by a plain assignment within the `try` that catches what it raises: between the two Python
+    looks for no signal, so nothing escapes.
     """
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._task: asyncio.Task[Any] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._came_early = False
+        self._why_early = ""
+        self._struck: tuple[float, int] | None = None
+        """When leftover code was last stopped while no cell ran, and the number of the cell that had begun it."""
+        self._was_in_cell = False
+        """Whether the last KeyboardInterrupt was raised in the cell, not in leftover code."""
+        self._is_unfelt = False
+        """Whether it struck a finalizer of the cell's, from which no exception comes out."""
+        self._is_reporting = False
+        """While what a finalizer raised is being told."""
+        self._pid = os.getpid()
         self.open = False
         self.interrupted = False
         """Whether the running cell has been interrupted."""
+        self.was_struck = False
+        """Whether leftover code was stopped for the running cell's sake."""
 
-    def install(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take SIGINT. A handler, unlike an ignored signal, is not inherited by the programs a cell starts.
+    def install(self, loop: asyncio.AbstractEventLoop, watch_loop: asyncio.AbstractEventLoop) -> None:
+        """Take SIGINT.
+
+        Args:
+            loop: The one that cells run in.
+            watch_loop: That of another thread; it is never held up.
+        """
+        self._loop = loop
+        self._watch = LoopWatch(loop, watch_loop, lambda: self._is_unfelt)
+        sys.unraisablehook = self._on_unraisable
+        self.keep_installed()
+
+    def keep_installed(self) -> bool:
+        """Take SIGINT back; returns whether code of the model had taken it.
 
         asyncio's own handler is set first and replaced, because it leaves the loop with a descriptor that wakes it: a
-        signal that comes just before the loop starts to wait would otherwise be seen when it has waited.
+        signal that comes just before the loop starts to wait would otherwise be seen when it has waited. A handler,
+        unlike an ignored signal, is not inherited by the programs a cell starts.
         """
-        loop.add_signal_handler(signal.SIGINT, _nothing)
+        if signal.getsignal(signal.SIGINT) == self._on_signal:
+            return False
+        self._watch.take_call()  # it may have been lost
+        self._loop.add_signal_handler(signal.SIGINT, _nothing)
         signal.signal(signal.SIGINT, self._on_signal)
+        return True
 
-    def arm(self, task: asyncio.Task[Any]) -> None:
-        """Name the cell that an interrupt is for."""
-        self.interrupted = self._came_early = False
-        self._loop = asyncio.get_running_loop()
+    def arm(self, task: asyncio.Task[Any], sent_at: object) -> None:
+        """Name the cell that an interrupt is for.
+
+        Args:
+            task: It.
+            sent_at: When it was asked for; what came for a cell that could not begin is this one's, if it waited then.
+        """
+        self.interrupted = self.was_struck = self._came_early = self._is_unfelt = self._was_in_cell = False
         self._task = task
+        self._watch.end()
+        if self._struck is not None and _seconds(sent_at) < self._struck[0]:
+            self._came_early, self._why_early = True, _NOT_BEGUN.format(self._struck[1])
 
     def begin(self) -> None:
         """Open; an interrupt that came since `arm` counts now."""
         self.open = True
         if self._came_early:
             self.interrupted = True
-            raise KeyboardInterrupt
+            why, self._why_early = self._why_early, ""
+            raise KeyboardInterrupt(*filter(None, [why]))
 
     def disarm(self) -> None:
-        """From here on an interrupt has nobody to hit."""
+        """The cell is answered: from here on an interrupt has nobody to hit."""
         self._task = None
+        self._watch.let_go()
 
     def _on_signal(self, _signum: int, frame: FrameType | None) -> None:
-        if self._task is None:
-            return
-        if not self.open:
-            self._came_early = True
-        elif self._gate.held_here():
+        if os.getpid() != self._pid:  # a forked child
+            raise KeyboardInterrupt
+        if self._gate.held_here():
             self._gate.on_leave = self._deliver_late
+        elif self._watch.take_call():
+            self._stop_holder(frame)
         else:
-            self._deliver(frame)
+            self._interrupt(frame)
 
     def _deliver_late(self) -> None:
-        if self.open:
-            self._deliver(None)
+        self._on_signal(signal.SIGINT, sys._getframe(1))
 
-    def _deliver(self, frame: FrameType | None) -> None:
+    def _interrupt(self, frame: FrameType | None) -> None:
+        task = self._task
+        if task is None:
+            if _is_models(frame):
+                self._watch.begin(of_cell=False)
+            return
+        self._watch.begin(of_cell=True)
+        if not self.open:
+            self._came_early = True
+            return
         self.interrupted = True
-        task, loop = self._task, self._loop
-        assert task is not None  # noqa: S101 - it is open
-        assert loop is not None  # noqa: S101
-        if asyncio.current_task(loop) is task:
+        if self._is_reporting:  # nothing comes out of there either
+            self._is_unfelt = True
+        elif asyncio.current_task(self._loop) is task:
+            self._was_in_cell = True
             raise KeyboardInterrupt
-        loop.call_soon_threadsafe(task.cancel)
-        if _runs_own_code(frame):  # a leftover background task or callback that never waits
-            raise KeyboardInterrupt
+        else:
+            self._loop.call_soon_threadsafe(self._cancel, task)
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        if task is self._task and self.open:  # not one that is ending meanwhile
+            task.cancel()
+
+    def _stop_holder(self, frame: FrameType | None) -> None:
+        """Stop what holds the loop, unless it is the cell's own code: that was told."""
+        if self._is_unfelt:
+            self._is_unfelt = False
+            self._interrupt(frame)
+            return
+        task, current, origin = self._task, asyncio.current_task(self._loop), current_origin()
+        if not (self._watch.is_held() and _is_models(frame)) or (task is not None and current is task):
+            return
+        if task is None and origin is not None:
+            self._struck = time.time(), origin.number
+        if current is None or CURRENT.get(None) is None:  # no task of the model's, which is told of because it fails
+            sys.stderr.write(f"Interrupted: {_HELD}.\n{_place(frame)}")
+        self._was_in_cell, self.was_struck = False, True
+        raise KeyboardInterrupt(_HELD)
+
+    def _on_unraisable(self, what: sys.UnraisableHookArgs) -> None:
+        self._is_reporting = True
+        sys.__unraisablehook__(what)
+        self._is_reporting = False
+        if self._was_in_cell and issubclass(what.exc_type, KeyboardInterrupt):
+            self._is_unfelt = True
 
 
 def _nothing() -> None:
     """What asyncio calls besides."""
 
 
-def _runs_own_code(frame: FrameType | None) -> bool:
-    """Whether code of the model is on the stack."""
-    while frame is not None:
-        if is_own_file(frame.f_code.co_filename):
-            return True
+def _seconds(moment: object) -> float:
+    """A message's date, which is a `datetime` or text, whoever sent it; endlessly late if it has none."""
+    try:
+        return datetime.fromisoformat(str(moment)).timestamp()
+    except ValueError:
+        return math.inf
+
+
+def _is_models(frame: FrameType | None) -> bool:
+    """Whether code of the model is on the stack, or the loop has called something compiled, such as `time.sleep`."""
+    if frame is not None and frame.f_code is asyncio.Handle._run.__code__:
+        return True
+    return _own(frame) is not None
+
+
+def _own(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the model's code."""
+    while frame is not None and not is_own_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return False
+    return frame
+
+
+def _place(frame: FrameType | None) -> str:
+    own = _own(frame)
+    return "" if own is None else f'  File "{own.f_code.co_filename}", line {own.f_lineno}, in {own.f_code.co_name}\n'

@@ -13,6 +13,7 @@ import contextvars
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from ipykernel._version import kernel_protocol_version
@@ -34,6 +35,10 @@ from cellwright_kernel.python.shell import CellShell
 from cellwright_kernel.python.streams import Writer, clean
 
 _NOT_SHOWN = ("The value of the last expression could not be shown; what the cell did before is kept.",)
+_SIGINT_TAKEN = (
+    "The cell has set a handler of its own for SIGINT. It was replaced at the cell's end, because without the kernel's own "
+    "a cell can't be interrupted."
+)
 
 
 class CellKernel(IPythonKernel):  # type: ignore[misc]
@@ -60,21 +65,26 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         self._context = contextvars.copy_context()
         self._attached = 0
         loop = asyncio.get_event_loop()
-        self.interrupts.install(loop)
+        self.interrupts.install(loop, self.control_thread.io_loop.asyncio_loop)
         self.background.watch(loop)
         allow_asyncio_run(loop)
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Run one cell and answer."""
-        content = parent["content"]
+        try:
+            await self._execute(stream, ident, parent)
+        finally:
+            self.interrupts.disarm()
+
+    async def _execute(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         origin = self._origin(parent)
         set_latest(origin)
         self.writer.open(origin)
         self._context.run(CURRENT.set, origin)
-        failure = await self._run(str(content.get("code", "")), origin)
+        failure = await self._run(parent, origin)
         if self.writer.forked:  # a child that the cell forked and did not end: there is one kernel
             os._exit(0)
-        self._context.run(self.background.tell_failed)
+        self._context.run(self._tell_what_else_failed)
         if failure is not None:
             release_keys()
             self.writer.message(origin, "error", _content(failure))
@@ -91,15 +101,18 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
         self._attached += 1
         return Origin(self._attached, extract_header(parent), name=f"<cell attached-{self._attached}>")
 
-    async def _run(self, code: str, origin: Origin) -> Failure | None:
+    async def _run(self, parent: dict[str, Any], origin: Origin) -> Failure | None:
+        code = str(parent["content"].get("code", ""))
         task = asyncio.get_running_loop().create_task(self._cell(code, origin), context=self._context)
-        self.interrupts.arm(task)
+        self.interrupts.keep_installed()
+        self.interrupts.arm(task, parent["header"].get("date"))
         try:
-            return await task
-        except asyncio.CancelledError as error:  # interrupted before its first line
-            return errors.describe(errors.as_interrupt(error))
-        finally:
-            self.interrupts.disarm()
+            failure = await task
+        except asyncio.CancelledError as error:  # cancelled by other code of the model
+            failure = errors.describe(errors.as_interrupt(error))
+        if self.interrupts.was_struck:
+            await asyncio.sleep(0)  # only then it is known that a background task has failed
+        return failure
 
     async def _cell(self, code: str, origin: Origin) -> Failure | None:
         interrupts = self.interrupts  # a plain local: see there on how it is closed
@@ -110,21 +123,41 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             return None
         except BaseException as error:  # whatever the model's code raises is an output
             interrupts.open = False
-            told = errors.as_interrupt(error) if interrupts.interrupted else error
-            await self._end_of_failed(is_interrupted=interrupts.interrupted)
-            return errors.describe(told, before=_NOT_SHOWN if self.shell.is_showing else ())
+            is_interrupted = interrupts.interrupted
+            await self.dialogs.after_failed_cell(is_interrupted=is_interrupted)
+            # what it has drawn is shown with the rest of its output, unless that could take the time it must not have
+            self._at_end(self.figures.drop if is_interrupted else self.figures.after_cell)
+            self._at_end(lambda: self.shell.events.trigger("post_execute"))
+            return self._described(errors.as_interrupt(error) if is_interrupted else error)
 
-    async def _end_of_failed(self, *, is_interrupted: bool) -> None:
-        """What it has drawn is shown with the rest of its output, unless that could take the time it must not have."""
-        await self.dialogs.after_failed_cell(is_interrupted=is_interrupted)
-        if is_interrupted:
-            self.figures.drop()
-        else:
-            try:
-                self.figures.after_cell()
-            except Exception as error:
-                sys.stderr.write(f"An open figure could not be shown: {error}\n")
-        self.shell.events.trigger("post_execute")
+    def _at_end(self, act: Callable[[], None]) -> None:
+        """Do something that works on the model's values; an interrupt ends that alone."""
+        interrupts = self.interrupts
+        try:
+            interrupts.open = True
+            act()
+            interrupts.open = False
+        except BaseException as error:
+            interrupts.open = False
+            sys.stderr.write(f"An open figure could not be shown: {str(error) or type(error).__name__}\n")
+
+    def _described(self, error: BaseException) -> Failure:
+        """What to tell of an error, unless the model's own text of it takes until an interrupt."""
+        interrupts = self.interrupts
+        try:
+            interrupts.open = True
+            failure = errors.describe(error, before=_NOT_SHOWN if self.shell.is_showing else ())
+            interrupts.open = False
+            return failure
+        except BaseException:
+            interrupts.open = False
+            name = type(error).__name__
+            return Failure(name, "", (f"{name}: <its message could not be shown>",))
+
+    def _tell_what_else_failed(self) -> None:
+        self.background.tell_failed()
+        if self.interrupts.keep_installed():
+            self.shell.show.notice(_SIGINT_TAKEN)
 
     async def _whole_cell(self, code: str, name: str) -> None:
         self.shell.is_showing = False

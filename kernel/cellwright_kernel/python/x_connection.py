@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -138,11 +139,11 @@ def _interrupts_kept_back(connection: Connection) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread is ever interrupted
         yield
         return
-    kept: list[FrameType | None] = []
+    came = False
 
-    def keep(_number: int, frame: FrameType | None) -> None:
-        kept.append(frame)
-        connection.interrupted = True
+    def keep(_number: int, _frame: FrameType | None) -> None:
+        nonlocal came
+        came = connection.interrupted = True
 
     before = signal.getsignal(signal.SIGINT)
     if not callable(before):  # nobody listens: ignored, or the process ends
@@ -155,5 +156,5 @@ def _interrupts_kept_back(connection: Connection) -> Iterator[None]:
     finally:
         connection.interrupted = False
         signal.signal(signal.SIGINT, before)
-    if kept:
-        before(signal.SIGINT, kept[0])
+    if came:
+        before(signal.SIGINT, sys._getframe())
