@@ -133,4 +133,13 @@ async def open_tunnel(
     try:
         yield Tunnel(connection, on_send)
     finally:
-        await connection.close()
+        await _close(connection)
+
+
+async def _close(connection: ClientConnection) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await connection.close()
+    except TimeoutError:  # its own limit does not hold while the other end takes nothing of what was sent before
+        connection.transport.abort()
+        await connection.wait_closed()

@@ -150,7 +150,9 @@ def test_of_several_services_the_one_that_has_the_session_is_meant(service, says
         assert address("two").url == other
         assert says("exec", "--session", "two", "log(41 + 1)") == 0
         assert capsys.readouterr().out == "42\n"
-        with pytest.raises(UsageError, match=r"none of them shows a session 'three'\. Nothing ran\. Set CELLWRIGHT_URL"):
+        with pytest.raises(
+            UsageError, match=r"none of them shows a session 'three'\. Nothing ran\. Set CELLWRIGHT_URL"
+        ):
             address("three")
         open_session(other, "one")
         with pytest.raises(UsageError, match="several of them show a session 'one'"):
