@@ -35,6 +35,8 @@ from PIL import ImageGrab
 from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.devtools import Devtools, DevtoolsError
 from cellwright_kernel.downloads import Downloads
+from cellwright_kernel.egress import PROXY_URL
+from cellwright_kernel.processes import is_alive
 from cellwright_kernel.windows import Metrics, Windows, measure
 from cellwright_kernel.wire import HostSettings
 
@@ -46,7 +48,6 @@ _READY_S = 20.0
 _TOOLBAR = 87
 """Pixels that tab strip and toolbar take in Chromium 156: the first guess, corrected by measuring."""
 
-_FORWARDER = "http://127.0.0.1:3128"
 _NOBODY = "http://127.0.0.1:9"
 """No way out: a port below 1024, where nothing inside can listen. Loopback itself is never proxied."""
 
@@ -220,7 +221,7 @@ class Browser:
 
     def _flags(self) -> list[str]:
         flags = [f"--user-data-dir={self._profile}", f"--remote-debugging-port={self._port}"]
-        flags.append(f"--proxy-server={_FORWARDER if self._settings.egress_socket else _NOBODY}")
+        flags.append(f"--proxy-server={PROXY_URL if self._settings.egress_socket else _NOBODY}")
         if not self._settings.chromium_sandbox:
             flags += ["--no-sandbox", "--test-type"]  # the second keeps the warning bar away, which would move the page
         return flags
@@ -340,20 +341,10 @@ def _remove_stale_lock(profile: Path) -> None:
         owner = int(lock.readlink().name.rpartition("-")[2])  # HOSTNAME-PID
     except (FileNotFoundError, ValueError):
         return
-    if _is_alive(owner):
+    if is_alive(owner):
         raise NotUp(f"Another Chromium (pid {owner}) uses this profile. End it, then restart the browser.")
     for name in ("SingletonLock", "SingletonSocket", "SingletonCookie"):
         (profile / name).unlink(missing_ok=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _merged(kept: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:

@@ -42,10 +42,8 @@ from cellwright_kernel.files import BadPath, Files, TooLarge, read_chunks
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
 from cellwright_kernel.tunnel import CHUNK_BYTES, tunnel
-from cellwright_kernel.wire import CODE_BYTES, Channel, Event, Execute, FileInfo, Language, Ready
+from cellwright_kernel.wire import CODE_BYTES, POST_BYTES, Channel, Event, Execute, FileInfo, Language, Ready
 
-_BODY_BYTES: Final = 6 * CODE_BYTES + 4096
-"""Code at its ceiling, every character escaped as JSON allows, and room around it."""
 _READY_S: Final = 30.0
 _LISTING: Final = TypeAdapter(list[FileInfo])
 
@@ -261,8 +259,8 @@ async def _body(request: Request) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > _BODY_BYTES:
-            raise HTTPException(413, f"The request is larger than {_BODY_BYTES:,} bytes. Nothing was executed.")
+        if len(body) > POST_BYTES:
+            raise HTTPException(413, f"The request is larger than {POST_BYTES:,} bytes. Nothing was executed.")
     return bytes(body)
 
 

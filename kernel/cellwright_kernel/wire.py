@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer
 
 CODE_BYTES: Final = 64 * 1024
 """Largest code of one cell, in bytes of UTF-8."""
+POST_BYTES: Final = 6 * CODE_BYTES + 4096
+"""Largest request that posts a cell: its code with every character escaped as JSON allows, and room around it."""
 
 Language = Literal["python", "javascript"]
 LANGUAGE_NAMES: Final[dict[Language, str]] = {"python": "Python", "javascript": "JavaScript"}

@@ -4,6 +4,7 @@
     ├── UsageError                 the caller said something that cannot be done
     │   ├── BadRequest             400  not JSON, wrong types, unknown language
     │   ├── CodeTooLarge           413  more code than a cell may have
+    │   ├── FileTooLarge           413  a larger file than goes into or out of a sandbox
     │   └── BadPath                400  a path that leaves the place it must stay in
     ├── AuthError
     │   ├── TokenRefused           401  no token, or another one
@@ -66,6 +67,13 @@ class CodeTooLarge(UsageError):
 
     http_status = 413
     sentence = "The code is larger than a cell may be."
+
+
+class FileTooLarge(UsageError):
+    """A larger file than goes into or out of a sandbox."""
+
+    http_status = 413
+    sentence = "The file is larger than what goes into or out of a sandbox."
 
 
 class BadPath(UsageError):

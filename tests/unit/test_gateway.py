@@ -12,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from cellwright.errors import UsageError
+from cellwright.gateway import sessions
 from cellwright.gateway.app import make_app
 from cellwright.gateway.auth import own_hosts, service_token
 from cellwright.pool import Pool
@@ -108,6 +109,21 @@ async def test_no_route_reads_a_body_without_end(client: httpx2.AsyncClient, pat
     if not path.endswith("interrupt"):  # which looks at none
         unsaid = await client.post(path, content=_endless(), headers={"Content-Type": "application/json"})
         assert (unsaid.status_code, "Nothing ran" in unsaid.json()["error"]) == (413, True)
+        assert unsaid.json() == said.json()
+
+
+@pytest.mark.parametrize("content", [b"x" * 4096, "unsaid"], ids=["said", "unsaid"])
+async def test_a_file_that_is_too_large_is_told_so(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, content: bytes | str
+) -> None:
+    monkeypatch.setattr(sessions, "FILE_BYTES", 4095)
+    await client.post("/v1/sessions", json={"session_id": "mine"})
+    sent = content if isinstance(content, bytes) else _endless()
+    response = await client.put("/v1/sessions/mine/files/a", content=sent)
+    assert (response.status_code, response.json()["kind"]) == (413, "FileTooLarge")
+    assert "The file has more than 512 MiB" in response.json()["error"]
+    assert "Nothing was written. Send it in parts." in response.json()["error"]
+    assert (await client.get("/v1/sessions/mine/files")).json() == []
 
 
 @pytest.mark.parametrize(
@@ -157,7 +173,8 @@ async def test_every_refusal_is_a_status_and_one_sentence(
 
 async def test_health_needs_no_token(client: httpx2.AsyncClient) -> None:
     response = await client.get("/health", headers={"Authorization": ""})
-    assert (response.status_code, response.json()["ready"]) == (200, True)
+    said = {"ready": True, "language": "python", "session_bound": False}
+    assert (response.status_code, response.json()) == (200, said)
 
 
 async def test_two_calls_at_once_in_one_session_conflict(client: httpx2.AsyncClient) -> None:

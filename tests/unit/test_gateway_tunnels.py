@@ -7,7 +7,9 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Self
 
+import httpx2
 import pytest
 import uvicorn
 from websockets.asyncio.client import connect
@@ -39,6 +41,32 @@ async def address(tmp_path: Path) -> AsyncIterator[str]:
                     await asyncio.sleep(0.01)
             await pool.session("one", driver="gateway")
             yield f"ws://127.0.0.1:{port}"
+            server.should_exit = True
+            await serving
+
+
+async def test_nobody_is_answered_before_the_service_is_ready(tmp_path: Path) -> None:
+    """What `ready` in the answer of `/health` means."""
+    may_open, asked = asyncio.Event(), asyncio.Event()
+
+    class Slow(Pool):
+        async def __aenter__(self) -> Self:
+            asked.set()
+            await may_open.wait()
+            return await super().__aenter__()
+
+    app = make_app(Slow(Spec(), runs=tmp_path, backend=FakeBackend()), token=TOKEN, hosts=())
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none", lifespan="on"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/health"
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group, httpx2.AsyncClient(trust_env=False) as client:
+            serving = group.create_task(server.serve(sockets=[listener]))
+            await asked.wait()
+            with pytest.raises(httpx2.ReadTimeout):
+                await client.get(url, timeout=0.1)
+            answering = group.create_task(client.get(url))
+            may_open.set()
+            assert (await answering).json()["ready"] is True
             server.should_exit = True
             await serving
 

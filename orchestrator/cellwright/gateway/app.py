@@ -69,6 +69,8 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
 async def _not_served(_: Request, error: Exception) -> JSONResponse:
     """Of the framework's own: no such route, no such method, a body that is no JSON."""
     assert isinstance(error, HTTPException)  # noqa: S101 - the handler is registered for these only
+    if isinstance(error.__cause__, CellwrightError):
+        return refusal(error.__cause__)
     body = {"error": str(error.detail).removesuffix(".") + ".", "kind": "HTTPException"}
     return JSONResponse(body, status_code=error.status_code, headers=error.headers)
 

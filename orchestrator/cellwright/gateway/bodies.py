@@ -1,7 +1,8 @@
 """How large a request may be.
 
 Flows in: requests that the guard let through. Flows out: the same, cut off where they grow beyond what any of them needs.
-Decided here: the limit of everything but a file that is put into a sandbox, whose own is larger.
+Decided here: the limit of everything but a file that is put into a sandbox, whose own is larger; and that a request which
+says its size is refused before it is read.
 """
 
 from __future__ import annotations
@@ -10,15 +11,34 @@ from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cellwright.errors import CodeTooLarge
+from cellwright.errors import CellwrightError, CodeTooLarge
 from cellwright.gateway.auth import refusal
-from cellwright.gateway.execute import BODY_BYTES
+from cellwright_kernel.wire import POST_BYTES
+
+TOO_LARGE: Final = f"The request has more than {POST_BYTES} bytes. Nothing ran."
+
+
+async def bounded_body(request: Request, limit: int, too_large: CellwrightError) -> bytes:
+    """Read a request's body, at most `limit` bytes of it.
+
+    Raises:
+        CellwrightError: It has more; `too_large` is raised.
+    """
+    if _said_bytes(request.scope) > limit:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise too_large
+    return bytes(body)
 
 
 class Bounded:
-    """ASGI middleware that reads no more of a request than `BODY_BYTES`.
+    """ASGI middleware that reads no more of a request than `POST_BYTES`.
 
     Args:
         app: What the requests are for.
@@ -32,8 +52,8 @@ class Bounded:
         if scope["type"] != "http" or scope["method"] == "PUT":  # PUT is for files, which are counted where they go
             await self._app(scope, receive, send)
             return
-        if _said_bytes(scope) > BODY_BYTES:
-            await refusal(CodeTooLarge(_SENTENCE))(scope, receive, send)
+        if _said_bytes(scope) > POST_BYTES:
+            await refusal(CodeTooLarge(TOO_LARGE))(scope, receive, send)
             return
         read = 0
 
@@ -41,14 +61,11 @@ class Bounded:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > BODY_BYTES:
-                raise HTTPException(CodeTooLarge.http_status, _SENTENCE)  # FastAPI makes 400 of any other kind
+            if read > POST_BYTES:  # FastAPI makes 400 of any other kind
+                raise HTTPException(CodeTooLarge.http_status, TOO_LARGE) from CodeTooLarge(TOO_LARGE)
             return message
 
         await self._app(scope, counted, send)
-
-
-_SENTENCE: Final = f"The request has more than {BODY_BYTES} bytes. Nothing ran."
 
 
 def _said_bytes(scope: Scope) -> int:

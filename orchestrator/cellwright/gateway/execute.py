@@ -19,13 +19,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cellwright.answer import answer
 from cellwright.errors import BadRequest, CodeTooLarge
+from cellwright.gateway.bodies import TOO_LARGE, bounded_body
 from cellwright.pool import Pool
-from cellwright_kernel.wire import CODE_BYTES
+from cellwright_kernel.wire import CODE_BYTES, POST_BYTES
 
 INTERRUPT_S: Final = 24.0
 """Seconds after arrival at which the cell is interrupted."""
-BODY_BYTES: Final = 6 * CODE_BYTES + 4096
-"""The code with every character escaped, and room around it."""
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 router = APIRouter()
@@ -46,7 +45,7 @@ class ExecuteRequest(BaseModel):
 async def execute(request: Request) -> JSONResponse:
     """Execute code in the session of this id, which is opened if there is none."""
     arrived = time.monotonic()
-    asked = _read(await bounded_body(request, BODY_BYTES))
+    asked = _read(await bounded_body(request, POST_BYTES, CodeTooLarge(TOO_LARGE)))
     pool: Pool = request.app.state.pool
     try:
         async with asyncio.timeout(INTERRUPT_S + 2 - (time.monotonic() - arrived)):
@@ -58,10 +57,12 @@ async def execute(request: Request) -> JSONResponse:
 
 
 @router.get("/health")
-async def health(request: Request) -> dict[str, Any]:
-    """Say that the service is ready; needs no token and tells nothing about sessions."""
-    ready: bool = request.app.state.pool is not None
-    return {"ready": ready, "language": "python", "session_bound": False}
+async def health() -> dict[str, Any]:
+    """Say that the service is ready; needs no token and tells nothing about sessions.
+
+    It is the answering that says so: requests wait until the pool is open, and nothing is accepted once it closes.
+    """
+    return {"ready": True, "language": "python", "session_bound": False}
 
 
 def _output(sentence: str) -> JSONResponse:
@@ -91,20 +92,6 @@ def check_session_id(session_id: str) -> None:
             "The session_id must have 1 to 128 letters, digits, dots, hyphens or underscores, and begin with a letter "
             "or digit. Nothing ran."
         )
-
-
-async def bounded_body(request: Request, limit: int) -> bytes:
-    """Read a request's body, at most `limit` bytes of it.
-
-    Raises:
-        CodeTooLarge: It has more.
-    """
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise CodeTooLarge(f"The request has more than {limit} bytes. Nothing ran.")
-    return bytes(body)
 
 
 def _why(error: Exception) -> str:

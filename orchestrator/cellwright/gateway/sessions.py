@@ -14,8 +14,10 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from cellwright.errors import FileTooLarge
+from cellwright.gateway.bodies import bounded_body
 from cellwright.gateway.cell_stream import CellStream
-from cellwright.gateway.execute import bounded_body, check_session_id
+from cellwright.gateway.execute import check_session_id
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
 from cellwright.sandbox.base import Environment, SandboxInfo
@@ -24,6 +26,10 @@ from cellwright.session import Session
 from cellwright_kernel.wire import Cell, FileInfo, Language
 
 NDJSON: Final = "application/x-ndjson"
+_FILE_TOO_LARGE: Final = (
+    f"The file has more than {FILE_BYTES >> 20} MiB, which is the most that goes into a sandbox at once. Nothing was "
+    "written. Send it in parts."
+)
 
 router = APIRouter(prefix="/v1/sessions")
 
@@ -161,7 +167,7 @@ async def read_file(session: ASession, path: str) -> Response:
 @router.put("/{session_id}/files/{path:path}", status_code=204)
 async def write_file(session: ASession, path: str, request: Request) -> None:
     """Write a file into the sandbox's home."""
-    await session.write_file(path, await bounded_body(request, FILE_BYTES))
+    await session.write_file(path, await bounded_body(request, FILE_BYTES, FileTooLarge(_FILE_TOO_LARGE)))
 
 
 @router.delete("/{session_id}/files/{path:path}", status_code=204)

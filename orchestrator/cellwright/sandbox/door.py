@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
-from cellwright.errors import BadPath, FileMissing, KernelEnded, SandboxLost, UsageError
+from cellwright.errors import BadPath, FileMissing, FileTooLarge, KernelEnded, SandboxLost, UsageError
 from cellwright.sandbox.tunnel import Tunnel, TunnelRefused, open_tunnel
 from cellwright_kernel.wire import (
     EVENT,
@@ -322,7 +322,9 @@ def _raise_for(status: int, body: bytes) -> None:
             raise FileMissing(f"There is no file there in the sandbox: {said}")
         case 400 | 403:
             raise BadPath(f"The sandbox refused the path: {said}")
-        case 409 | 413:
+        case 413:
+            raise FileTooLarge(f"The sandbox refused the file: {said}")
+        case 409:
             raise UsageError(f"The sandbox refused the request: {said}")
         case _:
             raise SandboxLost(f"The kernel host answered with status {status}: {said}")

@@ -7,9 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
-from cellwright.errors import SandboxLost
+from cellwright.errors import BadPath, FileMissing, FileTooLarge, SandboxLost, UsageError
 from cellwright.sandbox.door import Door
 from cellwright_kernel.wire import ClosedEvent, Event, Execute, OutputEvent, Text
 
@@ -28,6 +33,21 @@ async def test_a_host_that_goes_on_after_the_end_is_lost(tmp_path: Path) -> None
     async with host(tmp_path / "door", CLOSED, OUTPUT) as (door, _):
         with pytest.raises(SandboxLost, match="went on after it had closed a cell"):
             [event async for event in door.execute(_cell(1))]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(400, BadPath), (403, BadPath), (404, FileMissing), (409, UsageError), (413, FileTooLarge), (500, SandboxLost)],
+)
+async def test_a_refusal_of_a_file_is_an_error_of_ours_in_the_hosts_words(status: int, error: type[Exception]) -> None:
+    async def refuse(_: Request) -> JSONResponse:
+        return JSONResponse({"error": "It said so."}, status_code=status)
+
+    door = Door(httpx2.ASGITransport(app=Starlette(routes=[Route("/files/{path}", refuse)])))
+    with pytest.raises(error, match="It said so") as refused:
+        [chunk async for chunk in door.read_file("a")]
+    assert refused.type is error
+    await door.close()
 
 
 @asynccontextmanager
