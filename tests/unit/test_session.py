@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cellwright import files
 from cellwright.errors import CodeTooLarge, SessionBusy, SessionClosed, UsageError
+from cellwright.record.journal import Journal
 from cellwright.record.reader import read_run
 from cellwright.record.records import LateOutput, Note, Screen, SessionOpened
 from cellwright.record.stored import restored
@@ -297,3 +300,35 @@ async def test_a_screenshot_is_recorded_with_the_hash_of_its_pixels(tag: str, pi
         await session.execute("1")
     (screen,) = [record for record in read_run(session.run_dir).records if isinstance(record, Screen)]
     assert screen.pixels_sha256 == pixels
+
+
+async def test_nothing_that_waits_for_the_disk_holds_up_other_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing a run waits for fsync, and files may be large."""
+    threads: dict[str, set[str]] = {}
+
+    def watched(owner: object, name: str) -> None:
+        real = getattr(owner, name)
+
+        def watch(*args: object, **options: object) -> object:
+            threads.setdefault(name, set()).add(threading.current_thread().name)
+            return real(*args, **options)
+
+        monkeypatch.setattr(owner, name, watch)
+
+    for owner, name in (
+        (Journal, "close"),
+        (Journal, "blob"),
+        (files, "_read"),
+        (files, "_write"),
+        (files, "_to_enter"),
+    ):
+        watched(owner, name)
+    (tmp_path / "in.txt").write_text("in")
+    backend = FakeBackend()
+    async with Session.open(Spec(files=(tmp_path / "in.txt",), out=tmp_path / "out"), backend=backend) as session:
+        await session.write_file("out.txt", b"out")
+    assert (tmp_path / "out" / "out.txt").read_bytes() == b"out"
+    assert sorted(threads) == ["_read", "_to_enter", "_write", "blob", "close"]
+    assert {name for name, where in threads.items() if "MainThread" in where} == set()

@@ -263,12 +263,12 @@ class Egress(_Record):
     """The allow-list entry that let it through, or why it was refused; absent when there is nothing to say."""
     address: str | None = None
     """The address that was connected to; absent when none was."""
-    sent_bytes: int | None = None
-    """From inside to outside; absent when it was not counted."""
-    received_bytes: int | None = None
+    sent_bytes: int
+    """From inside to outside."""
+    received_bytes: int
     started_at: str
     """When it came: UTC, ISO 8601 with milliseconds and `Z`. `at` is when it was over."""
-    duration_ms: int | None = None
+    duration_ms: int
     """Until it was over."""
 
     @classmethod

@@ -78,8 +78,8 @@ def fill(cell: Cell) -> Callable[[Journal], None]:
         }
         journal.append(records.ModelResponse(at=AT, turn=1, response=response, duration_ms=900))
         journal.append(records.CellOpened.of(cell, turn=1, call_id="c1"))
-        asked = {"method": "CONNECT", "host": "example.org", "port": 443, "started_at": AT}
-        journal.append(records.Egress(at=AT, allowed=False, **asked))
+        asked = {"method": "CONNECT", "host": "example.org", "port": 443, "started_at": AT, "duration_ms": 3}
+        journal.append(records.Egress(at=AT, allowed=False, sent_bytes=90, received_bytes=0, **asked))
         journal.cell_closed(cell)
         late = journal.store(Text(text="late", source="stdout"), cell=1)
         journal.append(records.LateOutput(at=AT, of_cell=1, outputs=(late,)))

@@ -103,7 +103,8 @@ def test_words_of_strangers_cannot_drive_the_terminal(
         cell = Cell(number=1, language="python", code=evil, started_at="t", status="ok", duration_ms=1)
         journal.append(CellOpened.of(cell))
         journal.cell_closed(cell.model_copy(update={"outputs": (Text(text=evil, source="stdout"),)}))
-        journal.append(Egress(method="CONNECT", host=f"a\n── cell 9{evil}", port=1, allowed=False, started_at="t"))
+        asked = {"method": "CONNECT", "host": f"a\n── cell 9{evil}", "port": 1, "started_at": "t", "duration_ms": 1}
+        journal.append(Egress(allowed=False, sent_bytes=0, received_bytes=0, **asked))
     if is_terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
     for arguments in (("runs",), ("show", info.run_id)):

@@ -12,18 +12,23 @@ import pytest
 from cellwright.errors import SandboxLost
 from cellwright.sandbox import door as doors
 from cellwright.sandbox.door import Door
+from cellwright_kernel.wire import Event
 
 Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
 def _less_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANSWER_S", "RESTART_S", "FILE_S", "SILENCE_S"):
+    for name in ("ANSWER_S", "LATE_S", "RESTART_S", "FILE_S", "SILENCE_S"):
         monkeypatch.setattr(doors, name, 0.3)
 
 
 async def _read(door: Door) -> bytes:
     return b"".join([chunk async for chunk in door.read_file("a")])
+
+
+async def _late(door: Door) -> list[Event]:
+    return [event async for event in door.late()]
 
 
 ASKED: dict[str, Callable[[Door], Awaitable[object]]] = {
@@ -35,6 +40,7 @@ ASKED: dict[str, Callable[[Door], Awaitable[object]]] = {
     "write a file": lambda door: door.write_file("a", b"data"),
     "delete a file": lambda door: door.delete_file("a"),
     "ready": lambda door: door.ready(0),
+    "late": _late,
 }
 
 
