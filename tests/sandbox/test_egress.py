@@ -10,8 +10,9 @@ import pytest
 import websockets.sync.server
 from websockets.sync.server import ServerConnection
 
+from cellwright.outgoing import REQUESTS
 from cellwright.record import read_run
-from cellwright.record.records import Egress
+from cellwright.record.records import Egress, EgressMore
 from cellwright.sandbox.base import Spec
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell
@@ -113,3 +114,20 @@ async def test_the_proxy_socket_cannot_be_removed_or_replaced(greeter: int) -> N
         assert "hello" in await said(
             session, f"import urllib.request; log(urllib.request.urlopen('http://127.0.0.1:{greeter}/').read())"
         )
+
+
+async def test_a_cell_that_asks_without_end_does_not_fill_the_run(greeter: int) -> None:
+    code = (
+        "import http.client\n"
+        "for _ in range(1100):\n"
+        "    way = http.client.HTTPConnection('127.0.0.1', 3128); way.request('GET', 'http://refused.example/')\n"
+        "    way.getresponse().read(); way.close()\n"
+    )
+    async with Session.open(Spec(allow=(f"127.0.0.1:{greeter}",))) as session:
+        assert (await session.execute(code)).status == "ok"
+    records = read_run(session.run_dir).records
+    singly = [record for record in records if isinstance(record, Egress) and record.host == "refused.example"]
+    more = sum(record.refused for record in records if isinstance(record, EgressMore))
+    assert sum(isinstance(record, Egress) and record.cell == 1 for record in records) <= REQUESTS
+    assert len(singly) + more >= 1100
+    assert all(record.started_at <= record.at for record in singly)
