@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +21,10 @@ from cellwright.egress import forwards
 from cellwright.errors import SandboxUnavailable
 from cellwright.sandbox.base import Limits, Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
-from cellwright.sandbox.kernel_host import host_settings, listen, wait_ready
-from cellwright.sandbox.launch import Launched, launch, memfd
+from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in, start_hosted
+from cellwright.sandbox.launch import Launched, memfd
 from cellwright.sandbox.limits import limits_in_force
-from cellwright.sandbox.place import Place, take_place
+from cellwright.sandbox.place import Place
 from cellwright.sandbox.runtime import chromium_path, kernel_folder, runtime_folder
 from cellwright.sandbox.seccomp import browser_filter
 from cellwright_kernel.wire import HostSettings
@@ -50,64 +50,30 @@ class BubblewrapBackend:
                 "There is no bubblewrap (`bwrap`) on this machine. Usually the Debian package is not installed. "
                 "Nothing was started, isolated or not. Run `apt-get install bubblewrap`, or `bash scripts/setup.sh`."
             )
-        place = take_place()
-        try:
+        with place_to_start_in() as place:
             return await _start(command, spec, place, egress_socket)
-        except BaseException:
-            place.leave()
-            raise
 
 
-class _BubblewrapSandbox:
-    """One sandbox; `launched` is its outermost process."""
+class _BubblewrapSandbox(HostedSandbox):
+    name = BubblewrapBackend.name
 
     def __init__(self, place: Place, launched: Launched, door: Door, spec: Spec) -> None:
-        self._place = place
-        self._launched = launched
-        self._door = door
+        super().__init__(place, launched, door)
         self._spec = spec
-        self._closed = False
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else "ready"
-        return f"<Sandbox bubblewrap: {state}, pid {self._launched.pid}, uid {self._place.uid}>"
 
     @property
     def info(self) -> SandboxInfo:
         return SandboxInfo(
-            backend="bubblewrap",
+            backend=self.name,
             isolated=True,
             uid=self._place.uid,
             pid=self._launched.pid,
             limits=limits_in_force(self._spec.limits),
         )
 
-    @property
-    def door(self) -> Door:
-        return self._door
-
-    async def ended(self) -> str:
-        return await self._launched.ended()
-
-    async def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            await self._door.close()
-            await self._launched.end()
-        finally:
-            self._place.leave()
-
 
 async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | None) -> Sandbox:
-    async with AsyncExitStack() as undo:
-        door_path = place.folder / "door"
-        listener = listen(door_path)
-        undo.callback(listener.close)
-        settings = host_settings(spec, door=f"fd:{listener.fileno()}", forwards=forwards(spec.allow))
-        if egress_socket is not None:
-            settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
+    with ExitStack() as undo:
         descriptors = _Descriptors(
             seccomp=memfd("seccomp", browser_filter()),
             passwd=memfd("passwd", _PASSWD.encode()),
@@ -117,21 +83,19 @@ async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | N
         undo.callback(descriptors.close)
         args = memfd("args", b"\0".join(a.encode() for a in _options(spec, descriptors, egress_socket)) + b"\0")
         undo.callback(os.close, args)
-        launched = await launch(
-            [command, "--args", str(args), "--", *_inner(spec, settings)],
-            uid=place.uid if place.drops else None,
-            keep=(args, listener.fileno(), *descriptors.all),
+
+        def command_at(door: str) -> list[str]:
+            settings = host_settings(spec, door=door, forwards=forwards(spec.allow))
+            if egress_socket is not None:
+                settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
+            return [command, "--args", str(args), "--", *_inner(spec, settings)]
+
+        return await start_hosted(
+            place,
+            command_at,
+            lambda launched, door: _BubblewrapSandbox(place, launched, door, spec),
+            keep=(args, *descriptors.all),
         )
-        undo.push_async_callback(launched.end)
-        door = Door.at(door_path)
-        undo.push_async_callback(door.close)
-        sandbox = _BubblewrapSandbox(place, launched, door, spec)
-        listener.close()  # from here on only the inside answers, and a dead inside refuses at once
-        await wait_ready(sandbox, launched)
-        undo.pop_all()
-        descriptors.close()
-        os.close(args)
-        return sandbox
 
 
 class _Descriptors:

@@ -1,21 +1,25 @@
-"""A kernel host from outside: its door, its settings and the wait until it is usable, as every backend has them.
+"""A sandbox whose kernel host is a process of this machine, as far as every backend of that kind has it alike.
 
-Flows in: a Spec; a sandbox whose kernel host was started. Flows out: the listening socket and the settings that it is
-started with; a return once it is usable, or what is missing. Decided here: how long an inside may take to come up, and
-what is said when it does not.
+Flows in: a Spec; the command that starts a kernel host. Flows out: a running sandbox, its kernel host behind a socket that
+was made out here; or what is missing, with nothing left. Decided here: that the kernel host inherits its listening socket,
+so that nothing inside can take its place; how long an inside may take to come up, and what is said when it does not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, TypeVar
 
 from cellwright.errors import SandboxUnavailable
-from cellwright.sandbox.base import Sandbox, Spec
-from cellwright.sandbox.launch import Launched
+from cellwright.sandbox.base import SandboxInfo, Spec
+from cellwright.sandbox.door import Door
+from cellwright.sandbox.launch import Launched, launch
+from cellwright.sandbox.place import Place, take_place
 from cellwright.sandbox.runtime import chromium_path
 from cellwright_kernel.wire import Forward, HostSettings
 
@@ -23,13 +27,105 @@ READY_S: Final = 30.0
 """Seconds that the inside has to become usable; 1.5 to 2.5 are usual on two cores."""
 
 
-def listen(path: Path) -> socket.socket:
-    """Return a listening Unix socket that only its owner may connect to."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(str(path))
-    path.chmod(0o600)
-    listener.listen(64)
-    return listener
+class HostedSandbox(ABC):
+    """One sandbox; `launched` is its outermost process.
+
+    Args:
+        place: Its folder and uid; it is left at the end.
+        launched: The process.
+        door: Of its kernel host.
+    """
+
+    name: ClassVar[str]
+    """Its backend's."""
+
+    def __init__(self, place: Place, launched: Launched, door: Door) -> None:
+        self._place = place
+        self._launched = launched
+        self._door = door
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "ready"
+        return f"<Sandbox {self.name}: {state}, pid {self._launched.pid}, uid {self._place.uid}>"
+
+    @property
+    @abstractmethod
+    def info(self) -> SandboxInfo:
+        """See `Sandbox.info`."""
+
+    @property
+    def door(self) -> Door:
+        """See `Sandbox.door`."""
+        return self._door
+
+    async def ended(self) -> str:
+        """See `Sandbox.ended`."""
+        return await self._launched.ended()
+
+    async def close(self) -> None:
+        """See `Sandbox.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._door.close()
+            await self._end()
+        finally:
+            self._place.leave()
+
+    async def _end(self) -> None:
+        await self._launched.end()
+
+
+_Hosted = TypeVar("_Hosted", bound=HostedSandbox)
+
+
+@contextmanager
+def place_to_start_in() -> Iterator[Place]:
+    """Give a place for one sandbox, which is left if the sandbox does not start."""
+    place = take_place()
+    try:
+        yield place
+    except BaseException:
+        place.leave()
+        raise
+
+
+async def start_hosted(
+    place: Place,
+    command: Callable[[str], Sequence[str]],
+    make: Callable[[Launched, Door], _Hosted],
+    *,
+    keep: Sequence[int] = (),
+) -> _Hosted:
+    """Start a kernel host and return its sandbox once that is usable; where it does not become so, nothing is left running.
+
+    Args:
+        place: Where its socket lies, and which uid it gets.
+        command: Returns program and arguments; given the `door` of its settings.
+        make: Returns the sandbox.
+        keep: Descriptors that it inherits besides the listening socket.
+
+    Raises:
+        SandboxUnavailable: It did not become usable.
+    """
+    async with AsyncExitStack() as undo:
+        path = place.folder / "door"
+        listener = _listen(path)
+        undo.callback(listener.close)
+        launched = await launch(
+            command(f"fd:{listener.fileno()}"),
+            uid=place.uid if place.drops else None,
+            keep=(*keep, listener.fileno()),
+        )
+        undo.push_async_callback(launched.end)
+        door = Door.at(path)
+        undo.push_async_callback(door.close)
+        listener.close()  # from here on only the inside answers, and a dead inside refuses at once
+        await _wait_ready(door, launched)
+        undo.pop_all()
+        return make(launched, door)
 
 
 def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward]) -> HostSettings:
@@ -46,13 +142,22 @@ def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward]) -> Host
     )
 
 
-async def wait_ready(sandbox: Sandbox, launched: Launched) -> None:
+def _listen(path: Path) -> socket.socket:
+    """Return a listening Unix socket that only its owner may connect to."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.listen(64)
+    return listener
+
+
+async def _wait_ready(door: Door, launched: Launched) -> None:
     """Wait until the kernel host says that the inside is usable.
 
     Raises:
         SandboxUnavailable: It ended, failed, or was not usable within `READY_S`.
     """
-    asking = asyncio.ensure_future(sandbox.door.ready(READY_S))
+    asking = asyncio.ensure_future(door.ready(READY_S))
     ending = asyncio.ensure_future(launched.ended())
     try:
         await asyncio.wait({asking, ending}, timeout=READY_S + 5, return_when=asyncio.FIRST_COMPLETED)

@@ -11,15 +11,15 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from pathlib import Path
 
 from cellwright.egress import forwards
 from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
-from cellwright.sandbox.kernel_host import host_settings, listen, wait_ready
-from cellwright.sandbox.launch import Launched, launch
-from cellwright.sandbox.place import Place, take_place
+from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in, start_hosted
+from cellwright.sandbox.launch import Launched
+from cellwright.sandbox.place import Place
 from cellwright.sandbox.runtime import kernel_folder, runtime_folder
 
 WARNING = "WARNING: --sandbox none: the model's code runs on this machine without any isolation."
@@ -33,43 +33,26 @@ class UnisolatedBackend:
     async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
         """See `Backend.start`."""
         sys.stderr.write(f"\x1b[1;31m{WARNING}\x1b[0m\n")
-        place = take_place()
-        try:
+        with place_to_start_in() as place:
             return await _start(spec, place, egress_socket)
-        except BaseException:
-            place.leave()
-            raise
 
 
-class _UnisolatedSandbox:
+class _UnisolatedSandbox(HostedSandbox):
+    name = UnisolatedBackend.name
+
     def __init__(self, place: Place, launched: Launched, door: Door, home: Path) -> None:
-        self._place = place
-        self._launched = launched
-        self._door = door
+        super().__init__(place, launched, door)
         self._home = home
-        self._closed = False
-
-    def __repr__(self) -> str:
-        return f"<Sandbox none: {'closed' if self._closed else 'ready'}, pid {self._launched.pid}>"
 
     @property
     def info(self) -> SandboxInfo:
         limits = dict.fromkeys(("processes", "open_files", "tmp_bytes", "memory_bytes"), "not enforced: no sandbox")
-        return SandboxInfo(backend="none", isolated=False, uid=self._place.uid, pid=self._launched.pid, limits=limits)
+        return SandboxInfo(
+            backend=self.name, isolated=False, uid=self._place.uid, pid=self._launched.pid, limits=limits
+        )
 
-    @property
-    def door(self) -> Door:
-        return self._door
-
-    async def ended(self) -> str:
-        return await self._launched.ended()
-
-    async def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
+    async def _end(self) -> None:
         try:
-            await self._door.close()
             # without a pid namespace only the kernel host knows what it started; it gets the time to end it
             self._launched.ask_to_end()
             async with asyncio.timeout(10):
@@ -79,39 +62,31 @@ class _UnisolatedSandbox:
         finally:
             await self._launched.end()
             shutil.rmtree(self._home, ignore_errors=True)
-            self._place.leave()
 
 
 async def _start(spec: Spec, place: Place, egress_socket: Path | None) -> Sandbox:
     home = Path(tempfile.mkdtemp(prefix="cellwright-home-"))
-    async with AsyncExitStack() as undo:
+    with ExitStack() as undo:
         undo.callback(shutil.rmtree, home, ignore_errors=True)
         os.chown(home, place.uid, place.gid)
-        door_path = place.folder / "door"
-        listener = listen(door_path)
-        undo.callback(listener.close)
-        settings = host_settings(spec, door=f"fd:{listener.fileno()}", forwards=forwards(spec.allow)).model_copy(
-            update={"home": str(home), "egress_socket": None if egress_socket is None else str(egress_socket)}
-        )
-        environment = {
-            "HOME": str(home),
-            "PYTHONPATH": str(kernel_folder()),
-            "PATH": f"{runtime_folder()}/bin:/usr/local/bin:/usr/bin:/bin",
-        }
-        launched = await launch(
-            [
+
+        def command_at(door: str) -> list[str]:
+            settings = host_settings(spec, door=door, forwards=forwards(spec.allow)).model_copy(
+                update={"home": str(home), "egress_socket": None if egress_socket is None else str(egress_socket)}
+            )
+            environment = {
+                "HOME": str(home),
+                "PYTHONPATH": str(kernel_folder()),
+                "PATH": f"{runtime_folder()}/bin:/usr/local/bin:/usr/bin:/bin",
+            }
+            return [
                 *("/usr/bin/env", "-C", str(home), *(f"{name}={value}" for name, value in environment.items())),
                 *(f"{runtime_folder()}/bin/python", "-m", "cellwright_kernel"),
                 *("--settings", settings.model_dump_json()),
-            ],
-            uid=place.uid if place.drops else None,
-            keep=(listener.fileno(),),
+            ]
+
+        sandbox = await start_hosted(
+            place, command_at, lambda launched, door: _UnisolatedSandbox(place, launched, door, home)
         )
-        undo.push_async_callback(launched.end)
-        door = Door.at(door_path)
-        undo.push_async_callback(door.close)
-        sandbox = _UnisolatedSandbox(place, launched, door, home)
-        listener.close()
-        await wait_ready(sandbox, launched)
         undo.pop_all()
         return sandbox
