@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -46,7 +47,7 @@ class Child:
         Args:
             name: What people call it, such as `Xvnc`; also the name of its log.
             command: Program and arguments.
-            environment: The whole environment it gets.
+            environment: The whole environment it gets. Its PATH is the program's own; the program is found by ours.
             folder: Where its log is written, as `NAME.log`.
             pass_fds: File descriptors that stay open in it.
 
@@ -58,10 +59,11 @@ class Child:
         with log.open("wb") as out:
             try:
                 process = await create_subprocess_exec(
-                    "setpriv",
+                    _found("setpriv"),
                     "--pdeathsig",
                     "KILL",
-                    *command,
+                    _found(command[0]),
+                    *command[1:],
                     stdin=DEVNULL,
                     stdout=out,
                     stderr=out,
@@ -153,6 +155,11 @@ class Child:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):  # the group is empty; or only other users' are left in it
             return
+
+
+def _found(program: str) -> str:
+    """Return where a program is; what a model's PATH says (`--env PATH=...`) is not asked."""
+    return shutil.which(program) or program
 
 
 _REMEDY = "Usually a package is missing or the memory is used up; `cellwright doctor` says which."

@@ -46,3 +46,10 @@ async def test_the_desktop_has_the_size_that_was_asked_for() -> None:
         cell = await session.execute("log(pyautogui.size()); display(pyautogui.screenshot())")
         assert cell.text == "Size(width=1000, height=800)"
         assert [(image.width, image.height) for image in cell.images] == [(1000, 800)]
+
+
+async def test_a_path_of_the_models_own_leads_only_the_model_astray() -> None:
+    async with Session.open(Spec(env={"PATH": "/nope"})) as session:
+        python = await session.execute("import os, shutil; log(os.environ['PATH']); log(shutil.which('ls'))")
+        javascript = await session.execute("console.log(process.env.PATH.split(':')[0])", language="javascript")
+    assert (python.text, javascript.text) == ("/nope\nNone", "/nope")
