@@ -131,8 +131,9 @@ class Kernels:
         return cell
 
     def late(self) -> Iterator[Event]:
-        """Take what has come since the last cell of each language, as `late_events` yields it."""
-        return late_events(self._lanes.values())
+        """Take what has come since the last cell of each language, and been noticed, as `late_events` yields it."""
+        notices, self._notices = self._notices, []
+        return late_events(self._lanes.values(), notices)
 
     def interrupt(self, language: Language) -> bool:
         """Ask the running cell of a language to end, its kernel to keep its variables; False when there is none.

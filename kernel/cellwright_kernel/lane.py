@@ -8,13 +8,13 @@ or, where none comes, among the late events; and what an attached console execut
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import RunningCell
-from cellwright_kernel.wire import ClosedEvent, Event, Language
+from cellwright_kernel.wire import ClosedEvent, Event, Language, OutputEvent, Text
 
 
 class Lane:
@@ -92,9 +92,16 @@ class Lane:
             self.running.outputs.add(message, None if of_cell == self.running.request.number else of_cell)
 
 
-def late_events(lanes: Iterable[Lane]) -> Iterator[Event]:
-    """Take what has come since the last cells; yield it as if it were a cell's: numbered through, and closed at the end."""
-    first, truncated = 0, False
+def late_events(lanes: Iterable[Lane], notices: Sequence[str]) -> Iterator[Event]:
+    """Take what has come since the last cells; yield it as if it were a cell's: numbered through, and closed at the end.
+
+    Args:
+        lanes: Of all languages.
+        notices: What the next cell would have been told, whatever its language.
+    """
+    for number, sentence in enumerate(notices):
+        yield OutputEvent(number=number, output=Text(text=sentence, source="notice"))
+    first, truncated = len(notices), False
     for outputs in [lane.take_outputs() for lane in lanes]:
         after = first
         for event in outputs.end():
