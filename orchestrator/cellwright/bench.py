@@ -18,7 +18,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from select import select
 from statistics import median
+from typing import Final
 
 import httpx2
 from pydantic import BaseModel
@@ -29,6 +31,12 @@ from cellwright_kernel.wire import Language
 
 TURNS = 5
 ROUNDS = 20
+_READY_S: Final = 30.0
+"""Seconds that the service has to come up; 1 is usual."""
+_ROUNDS_S: Final = 60.0
+"""Seconds that the stock kernel has for its start and its rounds; 2 are usual, and baseline.py itself waits 30 for a reply."""
+_END_S: Final = 30.0
+_NOTHING_MEASURED: Final = "Usually this machine lacks something. Nothing was measured. Run `cellwright doctor`."
 
 
 class Figures(BaseModel):
@@ -114,9 +122,9 @@ def _service() -> Iterator[httpx2.Client]:
         environment = {**os.environ, "CELLWRIGHT_STATE": state}
         environment.pop("CELLWRIGHT_TOKEN", None)
         command = [sys.executable, "-m", "cellwright", "serve", "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, env=environment) as process:
             try:
-                printed = _until_ready(process)
+                printed = _until_ready(_Printed("`cellwright serve`", process))
                 headers = {"Authorization": f"Bearer {(Path(state) / 'token').read_text().strip()}"}
                 url = re.search(r"http://\S+", printed)
                 with httpx2.Client(
@@ -125,33 +133,70 @@ def _service() -> Iterator[httpx2.Client]:
                     yield client
             finally:
                 process.terminate()
-                process.wait(30)
+                _ended(process)
 
 
-def _until_ready(process: subprocess.Popen[str]) -> str:
+def _until_ready(service: _Printed) -> str:
     printed = ""
-    for line in process.stdout or ():
-        printed += line
-        if line.strip() == "ready":
-            return printed
-    raise EnvironmentMissing("`cellwright serve` ended before it was ready. Run `cellwright doctor`.")
+    while (line := service.line(_READY_S)) != "ready":
+        printed += line + "\n"
+    return printed
+
+
+class _Printed:
+    """What a program prints, line by line.
+
+    Args:
+        name: What people call it.
+        process: Its standard output is an unbuffered pipe.
+    """
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None  # noqa: S101 - for the type checker; it was asked for
+        self._pipe = process.stdout
+        self._name = name
+        self._rest = b""
+
+    def line(self, within_s: float) -> str:
+        """Return its next line.
+
+        Raises:
+            EnvironmentMissing: It ended, or said none within `within_s` seconds.
+        """
+        end = time.monotonic() + within_s
+        while b"\n" not in self._rest:
+            if not select([self._pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise EnvironmentMissing(f"{self._name} said nothing for {within_s:g} s. {_NOTHING_MEASURED}")
+            if not (read := os.read(self._pipe.fileno(), 65536)):
+                raise EnvironmentMissing(f"{self._name} ended before it had said all. {_NOTHING_MEASURED}")
+            self._rest += read
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode().strip()
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """Wait until it has ended, as it was told to; kill it if it does not."""
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 @contextmanager
 def _baseline() -> Iterator[Callable[[int], list[float]]]:
     # -P: our own folder is not where its imports come from
     command = [str(runtime_folder() / "bin" / "python"), "-P", str(Path(__file__).with_name("baseline.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        if process.stdin is None or process.stdout is None:
-            raise EnvironmentMissing("The baseline could not be started.")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        asked, printed = process.stdin, _Printed("The stock kernel", process)
+        assert asked is not None  # noqa: S101 - for the type checker; it was asked for
 
         def rounds(count: int) -> list[float]:
-            print(count, file=process.stdin, flush=True)
-            return [seconds * 1000 for seconds in json.loads(process.stdout.readline())]  # type: ignore[union-attr]
+            asked.write(f"{count}\n".encode())
+            return [seconds * 1000 for seconds in json.loads(printed.line(_ROUNDS_S))]
 
         try:
             rounds(ROUNDS)
             yield rounds
         finally:
-            process.stdin.close()
-            process.wait(30)
+            asked.close()
+            _ended(process)
