@@ -60,6 +60,25 @@ class Bench:
             metrics = await measure(self.devtools, session)
         return metrics
 
+    async def outer(self, session: str, wanted: tuple[int, int]) -> tuple[int, int]:
+        """Measure until the window has that size, at most 3 s."""
+        for _ in range(60):
+            if (outer := (await measure(self.devtools, session)).outer) == wanted:
+                break
+            await asyncio.sleep(0.05)
+        return outer
+
+    async def everything_seen(self) -> None:
+        """Wait until the browser has done what it does about every window until now: it takes them one after another."""
+        target, _ = await self.open("about:blank", newWindow=True)
+        window = (await self.devtools.call("Browser.getWindowForTarget", targetId=target))["windowId"]
+        windows = self.browser._windows
+        assert windows is not None
+        async with asyncio.timeout(5):
+            while window not in windows._seen:  # noqa: ASYNC110 - there is no event for it
+                await asyncio.sleep(0.01)
+        await self.close(target)
+
     async def page_picture(self, session: str) -> Image.Image:
         shot = await self.devtools.call("Page.captureScreenshot", session, format="png")
         return Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
@@ -157,10 +176,12 @@ async def test_a_popup_that_is_resized_is_left_alone(bench: Bench) -> None:
     await bench.devtools.call("Runtime.evaluate", session, expression=opened, userGesture=True)
     (popup,) = [target for target in await bench.targets() if target["targetId"] not in before]
     popup_session = await bench.session(popup["targetId"])
-    await asyncio.sleep(0.5)
+    assert await bench.outer(popup_session, (500, 350)) == (500, 350)
+    await bench.everything_seen()
     assert (await measure(bench.devtools, popup_session)).outer == (500, 350)
     await bench.devtools.call("Runtime.evaluate", session, expression="popup.resizeTo(640, 480)", userGesture=True)
-    await asyncio.sleep(0.5)
+    assert await bench.outer(popup_session, (640, 480)) == (640, 480)
+    await bench.everything_seen()
     assert (await measure(bench.devtools, popup_session)).outer == (640, 480)
     await bench.close(popup["targetId"])
     await bench.close(opener)

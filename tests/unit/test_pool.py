@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,14 +26,20 @@ async def until(fact: Callable[[], object]) -> None:
 
 
 class _Slow(FakeBackend):
-    """Its sandboxes take a moment to end."""
+    """Its sandboxes end when they may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ending = asyncio.Event()
+        self.may_end = asyncio.Event()
 
     async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
         sandbox = await super().start(spec, egress_socket=egress_socket)
         close = sandbox.close
 
         async def slowly() -> None:
-            await asyncio.sleep(0.1)
+            self.is_ending.set()
+            await self.may_end.wait()
             await close()
 
         sandbox.close = slowly  # type: ignore[method-assign]
@@ -68,16 +75,24 @@ async def test_every_idle_session_is_closed_in_the_end() -> None:
         for _ in range(40):
             session = await pool.session("a", driver="guide")
             assert (await session.execute("log(1)")).text == "1"
-            await asyncio.sleep(0.06)
+            await until(partial(_is_due, session))
         await until(lambda: not pool._held)
 
 
+def _is_due(session: Session) -> bool:
+    return session.idle_s >= 0.06
+
+
 async def test_a_session_that_is_closing_is_waited_for_and_opened_again() -> None:
-    async with Pool(Spec(), backend=_Slow()) as pool:
+    backend = _Slow()
+    async with Pool(Spec(), backend=backend) as pool:
         first = await pool.session("a", driver="guide")
         closing = asyncio.ensure_future(pool.close("a"))
-        await asyncio.sleep(0)
-        second = await pool.session("a", driver="guide")
+        await backend.is_ending.wait()
+        opening = asyncio.ensure_future(pool.session("a", driver="guide"))
+        await asyncio.sleep(0)  # it begins
+        backend.may_end.set()
+        second = await opening
         await closing
         assert second is not first
         assert (await second.execute("log(1)")).text == "1"
@@ -85,12 +100,14 @@ async def test_a_session_that_is_closing_is_waited_for_and_opened_again() -> Non
 
 async def test_a_place_that_two_wait_for_is_given_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "YIELD_S", 0.02)
-    async with Pool(Spec(), capacity=1, backend=_Slow()) as pool:
-        await pool.session("a", driver="guide")
-        await asyncio.sleep(0.03)
-        found = await asyncio.gather(
-            *(pool.session(name, driver="guide") for name in ("b", "c")), return_exceptions=True
-        )
+    backend = _Slow()
+    async with Pool(Spec(), capacity=1, backend=backend) as pool:
+        first = await pool.session("a", driver="guide")
+        await until(lambda: first.idle_s > 0.02)
+        opening = [asyncio.ensure_future(pool.session(name, driver="guide")) for name in ("b", "c")]
+        await backend.is_ending.wait()  # both wait for it: they began before it did
+        backend.may_end.set()
+        found = await asyncio.gather(*opening, return_exceptions=True)
         assert [type(one) for one in found].count(AtCapacity) == 1
         assert len(pool.sessions()) == 1
 
