@@ -168,7 +168,7 @@ def test_a_restart_ends_it_with_a_sentence(service, place):
 
 def test_a_session_that_is_not_there_is_said(service):
     done = cellwright(service, "attach", "none")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("cellwright: There is no open session 'none'.")
 
 
@@ -176,7 +176,7 @@ def test_another_token_is_refused(service):
     environment = {**service.environment, "CELLWRIGHT_TOKEN": "u" * 32}
     command = [sys.executable, "-m", "cellwright", "attach", "one"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "no valid token" in done.stderr
 
 
