@@ -7,7 +7,7 @@
 'use strict';
 
 const { types } = require('node:util');
-const { describe, describeSyntax, interrupted } = require('./errors.cjs');
+const { describe, describeSyntax, interrupted, interruptedAfter } = require('./errors.cjs');
 const { Source } = require('./source.cjs');
 const { valueText } = require('./values.cjs');
 
@@ -15,18 +15,21 @@ class Cells {
   #parts;
   #running = null;
   wasInterrupted = () => false;
+  wasStopped = () => false;
 
   constructor(parts) {
     this.#parts = parts;
   }
 
+  /** A request that a stop has interrupted comes again. */
   run({ id, cell, number, code }) {
+    if (this.#running?.id === id) return;
     const { origins, browser } = this.#parts;
     const origin = origins.begin(cell, number);
     const running = { id, origin, source: new Source(code, number) };
-    this.#running = running;
     // never from within the inspector's own dispatch, nor from a stream's callback: both must survive a stop
     setImmediate(() => {
+      if (this.#running !== running) return;
       if (this.wasInterrupted(cell)) return this.interrupt(cell);
       let isNow = true;
       browser.bind(code, this.#parts.evaluator, () => {
@@ -35,13 +38,17 @@ class Cells {
       });
       isNow = false;
     });
+    this.#running = running;
   }
 
+  /** End a cell and what it has planned. May be called more than once. */
   interrupt(serial) {
     const running = this.#running;
     if (!running || running.origin.serial !== serial) return;
     running.origin.interrupted = true;
-    running.outcome = { failure: interrupted() };
+    // an error in the moment of an interrupt is of it: a child process, say, was interrupted too
+    if (!running.outcome || !('value' in running.outcome)) running.outcome = { failure: interrupted() };
+    else if (this.wasStopped(serial)) running.outcome.failure = interruptedAfter();
     const { origins, browser, outputs } = this.#parts;
     const say = (sentence) => origins.run(running.origin, () => outputs.notice(sentence));
     origins.apart(() => browser.dialogs.dismiss(say, () => setImmediate(() => this.#answer(running))));
@@ -77,7 +84,7 @@ class Cells {
     Promise.allSettled(pending.splice(0)).then(() => this.#afterPictures(running, value));
   }
 
-  /** Answer after one round of the event loop; the first outcome counts, unless an interrupt comes. */
+  /** Answer after one round of the event loop; the first outcome counts, and what is interrupted in that round has ended. */
   #end(running, outcome) {
     if (running.outcome) return;
     running.outcome = outcome;
@@ -86,24 +93,27 @@ class Cells {
 
   #answer(running) {
     if (this.#running !== running) return;
+    if (this.wasInterrupted(running.origin.serial) && !running.origin.interrupted) return; // it will be heard, and answers
     const { channel, origins, outputs } = this.#parts;
     const { origin } = running;
     outputs.flush(origin);
-    const failure = origins.run(origin, () => this.#say(running.outcome));
-    this.#running = null;
-    origin.open = false;
+    const { outcome } = running;
+    running.outcome = { failure: outcome.failure ?? interrupted() }; // if showing the value is stopped, it is not tried again
+    const failure = origins.run(origin, () => this.#say(outcome));
     const content = failure ? { status: 'error', ...failure } : { status: 'ok' };
     channel.send({ type: 'answer', id: running.id, content });
+    this.#running = null; // last: who is stopped before it answers again
+    origin.open = false;
   }
 
   /** Show the value or the failure; return the failure. */
   #say({ value, failure }) {
     const { outputs } = this.#parts;
-    if (!failure && value !== undefined) {
+    if (value !== undefined) {
       try {
         outputs.result(valueText(value));
       } catch (error) {
-        failure = describe(error, ['The value of the last expression could not be shown; what the cell did is kept.']);
+        failure ??= describe(error, ['The value of the last expression could not be shown; what the cell did is kept.']);
       }
     }
     if (failure) {

@@ -110,6 +110,12 @@ function interrupted() {
   return content('Interrupted', 'the cell was stopped', ['Interrupted: the cell was stopped']);
 }
 
+/** The same for a cell whose code had ended, and which waited for something else. */
+function interruptedAfter() {
+  const what = 'the code had run to its end; what ran after it was stopped';
+  return content('Interrupted', what, [`Interrupted: ${what}`]);
+}
+
 function content(ename, evalue, lines) {
   const missing = lines.length - MAX_LINES;
   if (missing > 0) {
@@ -139,4 +145,4 @@ function messageOf(error) {
   }
 }
 
-module.exports = { Exit, describe, describeSyntax, installErrors, interrupted, setShift };
+module.exports = { Exit, describe, describeSyntax, installErrors, interrupted, interruptedAfter, setShift };

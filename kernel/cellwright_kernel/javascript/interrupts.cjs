@@ -1,8 +1,8 @@
-// An interrupt -> the running cell stops, and nothing else does.
+// Requests, and interrupts -> the running cell stops, and nothing else does.
 //
-// Flows in: serial numbers of cells, on a pipe that a thread reads. Flows out: a call for a cell that waits; an exception
-// that cannot be caught for a cell that computes. Decided here: ask first. A thread that is busy for 50 ms is stopped from
-// outside; one that is free hears the question, so the stop never hits what comes next.
+// Flows in: what a thread reads from the pipes. Flows out: requests; a call for a cell that waits; an exception that cannot
+// be caught for a cell that computes. Decided here: ask first. A thread that is busy for 50 ms is stopped from outside; one
+// that is free hears the question. What the thread says counts once, and in order, whatever a stop has thrown away.
 'use strict';
 
 const path = require('node:path');
@@ -10,17 +10,27 @@ const { Worker } = require('node:worker_threads');
 
 const HEARD = 0;
 const ASKED = 1;
+const STOPPED = 2;
 
 class Interrupts {
-  #state = new Int32Array(new SharedArrayBuffer(8));
+  #state = new Int32Array(new SharedArrayBuffer(12));
+  #worker;
 
-  constructor(controlFd, onInterrupt) {
-    const workerData = { fd: controlFd, state: this.#state };
-    const worker = new Worker(path.join(__dirname, 'watch.cjs'), { workerData, execArgv: [], env: {} });
-    worker.on('message', ({ ticket, serial }) => {
-      Atomics.store(this.#state, HEARD, ticket);
-      Atomics.notify(this.#state, HEARD);
-      if (serial) onInterrupt(serial);
+  /** The thread takes some 30 ms to start; until it is there, nothing is read. */
+  constructor(requestsFd, controlFd) {
+    const workerData = { requestsFd, controlFd, state: this.#state };
+    this.#worker = new Worker(path.join(__dirname, 'watch.cjs'), { workerData, execArgv: [], env: {} });
+  }
+
+  listen(onRequest, onInterrupt) {
+    this.#worker.on('message', ({ ticket, request, interrupt }) => {
+      if (ticket !== Atomics.load(this.#state, HEARD) + 1) return; // heard before, or one before it will be said again
+      try {
+        if (request) onRequest(request);
+        else onInterrupt(interrupt);
+      } finally {
+        Atomics.store(this.#state, HEARD, ticket); // not after a stop: that passes by `finally`
+      }
     });
   }
 
@@ -28,6 +38,11 @@ class Interrupts {
   wasAsked(serial) {
     return Atomics.load(this.#state, ASKED) >= serial;
   }
+
+  /** Whether this thread was too busy to hear of the cell's interrupt, and was stopped. */
+  wasStopped(serial) {
+    return Atomics.load(this.#state, STOPPED) === serial;
+  }
 }
 
-module.exports = { Interrupts, HEARD, ASKED };
+module.exports = { Interrupts };

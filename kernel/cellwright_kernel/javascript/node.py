@@ -4,8 +4,8 @@ Flows in: requests and interrupts. Flows out: messages, handed on in the order i
 wrote to Node's own output, and how the process ended. Decided here: how Node is started; that what its children wrote
 stands before what Node says next; that Node dies with this process; and what is said when its heap was full.
 
-The pipes: requests go in and messages come out as JSON, one a line; an interrupt is four bytes, the cell's serial number,
-to a thread of Node's that listens while the cell runs, and the end of that pipe is the end of Node.
+The pipes: requests go in and messages come out as JSON, one a line; an interrupt is four bytes, the cell's serial number.
+What goes in is read by a thread of Node's that listens while a cell runs, and the end of such a pipe is the end of Node.
 """
 
 from __future__ import annotations

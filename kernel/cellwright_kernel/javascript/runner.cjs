@@ -5,7 +5,6 @@
 // where a cell depends on it: stopping an endless loop throws away whatever the promises of that moment had left to do.
 'use strict';
 
-const net = require('node:net');
 const { Channel } = require('./channel.cjs');
 const { Origins } = require('./origins.cjs');
 const { Outputs } = require('./outputs.cjs');
@@ -25,6 +24,7 @@ const [requestsFd, messagesFd, controlFd] = process.argv.slice(2).map(Number);
 process.argv.length = 1;
 process.execArgv = [];
 
+const interrupts = new Interrupts(requestsFd, controlFd);
 const channel = new Channel(messagesFd);
 const origins = new Origins();
 const outputs = new Outputs(channel, origins);
@@ -39,22 +39,12 @@ const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
 const cells = new Cells({ channel, origins, outputs, evaluator, browser });
 installProcess(outputs, origins);
-const interrupts = new Interrupts(controlFd, (serial) => cells.interrupt(serial));
 cells.wasInterrupted = (serial) => interrupts.wasAsked(serial);
-
-const { parse } = JSON;
+cells.wasStopped = (serial) => interrupts.wasStopped(serial);
 
 function take(request) {
   if (request.do === 'run') cells.run(request);
   else channel.send({ type: 'answer', id: request.id, content: completion[request.do](request) });
 }
 
-let rest = '';
-const requests = new net.Socket({ fd: requestsFd, readable: true, writable: false });
-requests.setEncoding('utf8');
-requests.on('data', (text) => {
-  const lines = (rest + text).split('\n');
-  rest = lines.pop();
-  for (const line of lines) take(parse(line));
-});
-requests.on('end', () => process.kill(process.pid, 'SIGKILL'));
+interrupts.listen(take, (serial) => cells.interrupt(serial));

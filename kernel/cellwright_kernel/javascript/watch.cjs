@@ -1,8 +1,9 @@
-// The thread that listens for interrupts while the main thread computes.
+// The thread that listens while the main thread computes: everything that comes in passes here.
 //
-// Flows in: four bytes an interrupt, the serial number of the cell. Flows out: a message to the main thread; and if that is
-// not heard within 50 ms, the stop of whatever it executes. Decided here: when the pipe is closed, the kernel is gone, and
-// this process ends, whatever it does.
+// Flows in: requests, one JSON a line; and four bytes an interrupt, the serial number of the cell. Flows out: both, as
+// messages to the main thread; and if an interrupt is not heard within 50 ms, the stop of whatever that executes. Decided
+// here: a stop can hit our own code in the main thread too, so what was not heard is said again after it; and no request is
+// said during one, so it cannot hit a later cell. When a pipe is closed, the kernel is gone, and this process ends.
 'use strict';
 
 const net = require('node:net');
@@ -11,38 +12,75 @@ const { parentPort, workerData } = require('node:worker_threads');
 
 const HEARD = 0;
 const ASKED = 1;
+const STOPPED = 2;
 const HEAR_MS = 50;
-const STOP_MS = 200;
 
-const { state, fd } = workerData;
+const { state, requestsFd, controlFd } = workerData;
 const session = new Session();
 session.connectToMainThread();
+let unheard = []; // messages, oldest first
+let waiting = []; // requests that came during a stop
 let tickets = 0;
+let latest = 0; // serial of the cell that was passed on last
 let isStopping = false;
 
+function pass(request) {
+  if (isStopping) return waiting.push(request);
+  if (request.do === 'run') latest = request.cell;
+  say({ request });
+}
+
+function say(what) {
+  const message = { ticket: ++tickets, ...what };
+  forgetHeard();
+  unheard.push(message);
+  parentPort.postMessage(message);
+}
+
+function forgetHeard() {
+  const heard = Atomics.load(state, HEARD);
+  unheard = unheard.filter(({ ticket }) => ticket > heard);
+}
+
+/** Ask a cell to end, and see that this is heard. A cell before the latest one was answered already. */
 function interrupt(serial) {
+  if (serial < latest) return;
   Atomics.store(state, ASKED, serial);
-  const ticket = ++tickets;
-  parentPort.postMessage({ ticket, serial });
+  say({ interrupt: serial });
+  const ticket = tickets;
   setTimeout(() => {
-    if (Atomics.load(state, HEARD) < ticket && !isStopping) stop();
+    if (Atomics.load(state, HEARD) < ticket && serial >= latest && !isStopping) stop(serial);
   }, HEAR_MS);
 }
 
-function stop() {
+function stop(serial) {
   isStopping = true;
-  // if the main thread became free in this moment, the stop waits for the next code: let that be an empty message
-  const timer = setTimeout(() => parentPort.postMessage({ ticket: ++tickets, serial: 0 }), STOP_MS);
+  Atomics.store(state, STOPPED, serial);
   session.post('Runtime.terminateExecution', () => {
-    clearTimeout(timer);
     isStopping = false;
+    forgetHeard();
+    for (const message of unheard) parentPort.postMessage(message);
+    interrupt(serial); // again: the stop may have hit what was being done about it
+    for (const request of waiting.splice(0)) pass(request);
   });
 }
 
+function read(fd, take) {
+  const pipe = new net.Socket({ fd, readable: true, writable: false });
+  pipe.on('data', take);
+  pipe.on('end', () => process.kill(process.pid, 'SIGKILL'));
+  return pipe;
+}
+
+let line = '';
+read(requestsFd, (text) => {
+  const lines = (line + text).split('\n');
+  line = lines.pop();
+  for (const whole of lines) pass(JSON.parse(whole));
+}).setEncoding('utf8');
+
 let rest = Buffer.alloc(0);
-const control = new net.Socket({ fd, readable: true, writable: false });
-control.on('data', (data) => {
+read(controlFd, (data) => {
   rest = Buffer.concat([rest, data]);
   for (; rest.length >= 4; rest = rest.subarray(4)) interrupt(rest.readUInt32LE(0));
 });
-control.on('end', () => process.kill(process.pid, 'SIGKILL'));
