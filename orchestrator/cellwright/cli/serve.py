@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -61,15 +63,17 @@ def serve(
         ws_per_message_deflate=False,
     )
     url = f"http://{_in_url(host)}:{bound}"
-    with announced(url):
-        _Server(config, url, token).run(sockets=[listener])
+    with ExitStack() as announcement:
+        announcement.enter_context(announced(url))
+        _Server(config, url, token, on_end=announcement.close).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, that says when it is ready."""
+    """uvicorn, that says when it is ready, and when it begins to end."""
 
-    def __init__(self, config: uvicorn.Config, url: str, token: str) -> None:
+    def __init__(self, config: uvicorn.Config, url: str, token: str, *, on_end: Callable[[], None]) -> None:
         super().__init__(config)
+        self._on_end = on_end
         self._lines = (
             f"Cellwright listens at {url}",
             f"export OPENAI_EXAMPLE_CODE_EXECUTION_URL={url}",
@@ -82,6 +86,10 @@ class _Server(uvicorn.Server):
         if self.started:
             for line in self._lines:
                 print(line, flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_end()  # not later: when it is over, uvicorn ends this process by the signal that it got
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:

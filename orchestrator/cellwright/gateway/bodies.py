@@ -7,6 +7,7 @@ says its size is refused before it is read.
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -29,12 +30,12 @@ async def bounded_body(request: Request, limit: int, too_large: CellwrightError)
     """
     if _said_bytes(request.scope) > limit:
         raise too_large
-    body = bytearray()
+    body = BytesIO()  # its value is not copied, and a file may have 512 MiB
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
+        body.write(chunk)
+        if body.tell() > limit:
             raise too_large
-    return bytes(body)
+    return body.getvalue()
 
 
 class Bounded:

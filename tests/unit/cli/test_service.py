@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import uvicorn
+from tests.serving import running_service
 
 from cellwright.cli import main
 from cellwright.cli.service import Address, address, announced, refused
@@ -164,6 +165,15 @@ def test_the_first_service_is_found_again_when_the_second_has_ended(service) -> 
         with announced("http://127.0.0.1:9"):
             pass
         assert address("any").url == service
+
+
+@pytest.mark.slow
+def test_a_service_that_is_told_to_end_is_not_found_any_more(tmp_path) -> None:
+    with running_service(tmp_path) as running:
+        (file,) = (tmp_path / "services").iterdir()
+        assert json.loads(file.read_text()) == {"url": running.url}
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert list((tmp_path / "services").iterdir()) == []
 
 
 def test_a_service_that_was_killed_counts_no_more(service, clean_environment) -> None:
