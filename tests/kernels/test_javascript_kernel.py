@@ -17,6 +17,9 @@ from cellwright_kernel.kernels import Kernels
 
 pytestmark = pytest.mark.slow
 
+SAY_BUSY = "require('fs').writeFileSync('busy', '')"
+"""JavaScript that lets a test see that it has come so far."""
+
 
 class Cells:
     """Executes JavaScript cells, numbered from 1."""
@@ -37,6 +40,7 @@ class Cells:
 @pytest_asyncio.fixture
 async def cells(tmp_path: Path) -> AsyncIterator[Cells]:
     async with kernels_in(tmp_path) as kernels:
+        await kernels.start("javascript")  # its start is no part of any cell's deadline
         yield Cells(kernels)
     await until(lambda: not nodes_of(tmp_path))
 
@@ -44,6 +48,7 @@ async def cells(tmp_path: Path) -> AsyncIterator[Cells]:
 @pytest_asyncio.fixture
 async def cells_in_little_memory(tmp_path: Path) -> AsyncIterator[Cells]:
     async with kernels_in(tmp_path, {"NODE_OPTIONS": "--max-old-space-size=150"}) as kernels:
+        await kernels.start("javascript")
         yield Cells(kernels)
 
 
@@ -109,10 +114,9 @@ async def test_the_kernel_ends_as_its_node_did(cells: Cells, code: str, how: str
 
 
 async def test_node_dies_with_its_kernel_even_in_an_endless_loop(cells: Cells, tmp_path: Path) -> None:
-    await cells.run("1")
     (node,) = nodes_of(tmp_path)
-    running = asyncio.create_task(cells.run("while (true);"))
-    await asyncio.sleep(0.1)
+    running = asyncio.create_task(cells.run(f"{SAY_BUSY}; while (true);"))
+    await until((tmp_path / "home" / "busy").exists)
     os.kill(parent_of(node), signal.SIGKILL)
     await until(lambda: not processes.is_alive(node))
     await running
@@ -124,9 +128,9 @@ async def test_a_broken_native_module_is_an_error(cells: Cells) -> None:
     assert (cells.status, "ERR_DLOPEN_FAILED" in says[0]["error"]) == ("error", True)
 
 
-async def test_an_interrupt_on_request_keeps_variables(cells: Cells) -> None:
-    running = asyncio.create_task(cells.run("let seen = 7; while (true);"))
-    await asyncio.sleep(1.0)
+async def test_an_interrupt_on_request_keeps_variables(cells: Cells, tmp_path: Path) -> None:
+    running = asyncio.create_task(cells.run(f"let seen = 7; {SAY_BUSY}; while (true);"))
+    await until((tmp_path / "home" / "busy").exists)
     assert cells.kernels.interrupt("javascript")
     await running
     assert cells.status == "interrupted"
@@ -135,16 +139,18 @@ async def test_an_interrupt_on_request_keeps_variables(cells: Cells) -> None:
 
 
 async def test_interrupts_between_cells_hit_nobody(cells: Cells, tmp_path: Path) -> None:
-    await cells.run("1")
     (node,) = nodes_of(tmp_path)
     for _ in range(20):
         os.kill(parent_of(node), signal.SIGINT)
     assert await cells.run("2") == [{"result": "2"}]
 
 
-async def test_a_cell_behind_an_endless_timer_of_another_is_answered(cells: Cells) -> None:
-    await cells.run("setTimeout(() => { while (true); }, 50); undefined")
-    await asyncio.sleep(0.2)
+async def test_a_cell_behind_an_endless_timer_of_another_is_answered(cells: Cells, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    round_ = f"if (!require('fs').existsSync('go')) return setTimeout(round, 1); {SAY_BUSY}; while (true);"
+    await cells.run(f"setTimeout(function round() {{ {round_} }}, 1); undefined")
+    (home / "go").touch()
+    await until((home / "busy").exists)
     await cells.run("1", deadline_s=0.3)
     assert cells.status == "timeout"
     assert await cells.run("'alive'") == [{"result": "'alive'"}]
@@ -193,11 +199,11 @@ async def test_a_big_string_is_shown_cut(cells: Cells) -> None:
 
 
 async def test_what_a_child_writes_later_is_not_lost(cells: Cells) -> None:
-    spawn = (
-        "require('child_process').spawn('sh', ['-c', 'sleep 0.2; echo later'], { stdio: 'inherit' }).unref(); undefined"
+    script = "while [ ! -e go ]; do sleep 0.01; done; echo later"
+    await cells.run(
+        f"const child = require('child_process').spawn('sh', ['-c', '{script}'], {{ stdio: 'inherit' }}); undefined"
     )
-    await cells.run(spawn)
-    says = await cells.run("await new Promise((r) => setTimeout(r, 500))")
+    says = await cells.run("require('fs').writeFileSync('go', ''); await new Promise((r) => child.on('exit', r))")
     assert texts(says, "stdout") == ["later\n"]
 
 
