@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from datetime import datetime
-from types import FrameType
+from types import CoroutineType, FrameType
 from typing import Any
 
 from cellwright_kernel.iopub import Gate
@@ -26,6 +26,7 @@ from cellwright_kernel.python.origin import CURRENT, current_origin
 
 _HELD = "stopped because it held the kernel's event loop when a cell was to end"
 _NOT_BEGUN = "Nothing of this cell ran: code that cell {} had left running held the kernel, and was interrupted"
+_CALL = asyncio.Handle._run.__code__
 
 
 class Interrupts:
@@ -134,7 +135,7 @@ class Interrupts:
         self.interrupted = True
         if self._is_reporting:  # nothing comes out of there either
             self._is_unfelt = True
-        elif asyncio.current_task(self._loop) is task:
+        elif _is_executing(task):
             self._was_in_cell = True
             raise KeyboardInterrupt
         else:
@@ -180,10 +181,20 @@ def _seconds(moment: object) -> float:
         return math.inf
 
 
+def _is_executing(task: asyncio.Task[Any]) -> bool:
+    """Whether its coroutine is on the stack.
+
+    To be the current task is not enough: that it still is while asyncio has its next turn put down, and an exception
+    there would leave it without one, for ever.
+    """
+    coroutine = task.get_coro()
+    return isinstance(coroutine, CoroutineType) and coroutine.cr_running
+
+
 def _is_models(frame: FrameType | None) -> bool:
     """Whether code of the model is on the stack, or the loop has called something compiled, such as `time.sleep`."""
-    if frame is not None and frame.f_code is asyncio.Handle._run.__code__:
-        return True
+    if frame is not None and frame.f_code is _CALL:
+        return frame.f_lineno != _CALL.co_firstlineno  # there the callback is not called yet, and would be lost
     return _own(frame) is not None
 
 

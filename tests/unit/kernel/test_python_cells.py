@@ -322,6 +322,15 @@ def test_an_interrupt_just_before_the_cell_starts_to_wait_is_not_overlooked(kern
         assert time.monotonic() - started < 3
 
 
+def test_an_interrupt_while_asyncio_puts_the_cells_next_turn_down_does_not_lose_it(kernel):
+    told = kernel.run(
+        "import signal\nloop = asyncio.get_running_loop()\ndef call_soon(*values, **options):\n    del loop.call_soon\n"
+        "    signal.raise_signal(signal.SIGINT)\n    return loop.call_soon(*values, **options)\n"
+        "loop.call_soon = call_soon\nawait asyncio.sleep(0)\nawait asyncio.sleep(100)"
+    )
+    assert told.reply["ename"] == "KeyboardInterrupt"
+
+
 def test_interrupts_while_idle_hit_nothing(kernel):
     for _ in range(5):
         kernel.interrupt()
