@@ -80,7 +80,8 @@ class ResponsesModel:
         try:
             return await self._respond(request, on_delta)
         except openai.APIStatusError as error:
-            raise ModelError(self._refused(error), refused_with=error.status_code) from None  # its cause holds the request, and with it the key
+            # without its cause, which holds the request, and with it the key
+            raise ModelError(self._refused(error), refused_with=error.status_code) from None
         except openai.APIConnectionError as error:
             raise ModelError(self._unreachable(error)) from None
         except (openai.OpenAIError, ValueError) as error:  # ValueError: an event that is not JSON
