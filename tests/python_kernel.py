@@ -89,7 +89,11 @@ class PythonKernel:
 
     def interrupt_when_running(self, code: str) -> Told:
         """Run a cell that says "on" as soon as an interrupt may come, and interrupt it then."""
-        return self.run(f"log('on')\n{code}", when=lambda told: ("log", "on") in told.outputs, do=self.interrupt)
+        return self.interrupt_at_on(f"log('on')\n{code}")
+
+    def interrupt_at_on(self, code: str) -> Told:
+        """Run a cell, and interrupt it when it says "on"."""
+        return self.run(code, when=lambda told: ("log", "on") in told.outputs, do=self.interrupt)
 
     def drain(self, quiet_s: float = 0.2) -> Told:
         """What still comes until nothing has come for a while."""

@@ -10,7 +10,7 @@ from ast import literal_eval
 from collections.abc import Iterator
 
 import pytest
-from tests.python_kernel import PythonKernel, Told, python_kernel
+from tests.python_kernel import PythonKernel, python_kernel
 
 
 @pytest.fixture(scope="module")
@@ -230,11 +230,6 @@ def _without_underlines(text: str) -> str:
     return re.sub(r"^[ |]*[~^]+\n", "", text, flags=re.MULTILINE)
 
 
-def _interrupt_at_on(kernel: PythonKernel, code: str) -> Told:
-    """Run a cell that says "on" at the moment when one interrupt is to come."""
-    return kernel.run(code, when=lambda told: ("log", "on") in told.outputs, do=kernel.interrupt)
-
-
 @pytest.mark.parametrize(
     "code",
     [
@@ -254,7 +249,7 @@ def _interrupt_at_on(kernel: PythonKernel, code: str) -> Told:
 def test_one_interrupt_is_answered_whatever_holds_the_loop(kernel, code):
     kernel.run("kept = 7")
     started = time.monotonic()
-    told = _interrupt_at_on(kernel, code)
+    told = kernel.interrupt_at_on(code)
     assert time.monotonic() - started < 5
     assert (told.status, told.reply["ename"]) == ("error", "KeyboardInterrupt")
     assert kernel.run("kept").outputs == [("result", "7")]
@@ -291,7 +286,7 @@ def test_a_cell_may_catch_two_interrupts_and_not_the_third(kernel, code):
 
 
 def test_a_task_that_holds_the_loop_before_its_cells_answer_is_told_of(kernel):
-    told = _interrupt_at_on(kernel, f"{_SPIN}t = asyncio.create_task(spin(), name='T')")
+    told = kernel.interrupt_at_on(f"{_SPIN}t = asyncio.create_task(spin(), name='T')")
     number = len(kernel.cells)
     assert told.status == "ok"
     assert [kind for kind, _ in told.outputs] == ["log", "stderr"]
@@ -324,8 +319,7 @@ def test_a_cell_that_cannot_begin_is_answered_and_nothing_of_it_runs(kernel, tmp
 
 
 def test_background_work_that_gives_the_loop_back_outlives_an_interrupt(kernel):
-    told = _interrupt_at_on(
-        kernel,
+    told = kernel.interrupt_at_on(
         "beats = 0\nasync def beat():\n    global beats\n    while True:\n        time.sleep(0.01)\n        beats += 1\n"
         "        if beats == 2: log('on')\n        await asyncio.sleep(0)\n"
         "t = asyncio.create_task(beat())\nawait asyncio.sleep(100)",
@@ -336,8 +330,7 @@ def test_background_work_that_gives_the_loop_back_outlives_an_interrupt(kernel):
 
 
 def test_an_error_whose_own_text_never_ends_is_answered(kernel):
-    told = _interrupt_at_on(
-        kernel,
+    told = kernel.interrupt_at_on(
         "class Endless(Exception):\n    def __str__(self):\n        log('on')\n        while True: pass\nraise Endless",
     )
     assert told.reply["ename"] == "Endless"
