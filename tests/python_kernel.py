@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -160,6 +161,11 @@ def python_kernel(
         client.context.destroy(linger=0)
         process.kill()
         process.wait()
+
+
+def without_underlines(text: str) -> str:
+    """A traceback without the lines that differ between versions of Python."""
+    return re.sub(r"^[ |]*[~^]+\n", "", text, flags=re.MULTILINE)
 
 
 def _receive(client: BlockingKernelClient, socket: Any, within_s: float) -> dict[str, Any]:
