@@ -8,6 +8,7 @@ is refused before its body is read.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hmac
 import os
 import re
@@ -104,15 +105,20 @@ def service_token(given: str | None, kept: Path) -> str:
             )
         return given
     make_private(kept.parent)
-    while True:  # ends: what lies there is a token, or is ours to take away
-        try:
-            token = kept.read_text().strip()
-        except (FileNotFoundError, UnicodeDecodeError):
-            token = ""
-        if len(token) >= TOKEN_CHARS and TOKEN.fullmatch(token):
-            return token
-        kept.unlink(missing_ok=True)
-        _put(kept, secrets.token_urlsafe(32))
+    folder = os.open(kept.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # else one that starts now could take away what another has just made
+        while True:  # ends: what lies there is a token, or is ours to take away
+            try:
+                token = kept.read_text().strip()
+            except (FileNotFoundError, UnicodeDecodeError):
+                token = ""
+            if len(token) >= TOKEN_CHARS and TOKEN.fullmatch(token):
+                return token
+            kept.unlink(missing_ok=True)
+            _put(kept, secrets.token_urlsafe(32))
+    finally:
+        os.close(folder)
 
 
 def _put(kept: Path, token: str) -> None:
