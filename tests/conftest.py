@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 CLEARED = ("PROXY", "OPENAI", "CELLWRIGHT_URL", "CELLWRIGHT_TOKEN", "CELLWRIGHT_TRACE", "CELLWRIGHT_STATE", "XDG_STATE")
 
+_numbers = count()
+
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Clear what belongs to the caller; the sandbox's runtime stays, runs and tokens go to a folder of the test's own."""
+    """Clear what belongs to the caller; the sandbox's runtime stays, runs and tokens go to a folder of the test's own.
+
+    It is made by who first writes into it, as a user's is: `mktemp` looks through all folders that tests before had.
+    """
     for name in list(os.environ):
         if any(part in name.upper() for part in CLEARED):
             monkeypatch.delenv(name)
-    state = tmp_path_factory.mktemp("state")
+    state = tmp_path_factory.getbasetemp() / f"state-of-{next(_numbers)}"
     monkeypatch.setenv("CELLWRIGHT_STATE", str(state))
     return state

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +67,7 @@ def test_every_import_names_its_module_in_full():
         str(file.relative_to(ROOT))
         for folder in ("kernel", "orchestrator")
         for file in (ROOT / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_bytes()))
+        for node in import_statements(file)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert relative == []
@@ -90,7 +91,7 @@ def part_of(module: str) -> str:
 
 def imports(file: Path) -> Iterator[str]:
     """Yield every module that a file imports; `from package import name` counts as the name where that is a module."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    for node in import_statements(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -99,6 +100,15 @@ def imports(file: Path) -> Iterator[str]:
                 yield full if is_module(full) else node.module
 
 
+@cache  # all tests here ask about the same files
+def import_statements(file: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Return every import in a file, wherever in it."""
+    return tuple(
+        node for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, (ast.Import, ast.ImportFrom))
+    )
+
+
+@cache
 def is_module(name: str) -> bool:
     path = name.replace(".", "/")
     return any(
