@@ -32,7 +32,9 @@ async def copy_in(paths: Sequence[Path], door: Door, journal: Journal) -> tuple[
         UsageError: One does not exist, is a link, is no regular file, cannot be read, is too large, or has the name of
             another. Nothing is copied then.
     """
-    copied = []
+    copied: list[CopiedFile] = []
+    if not paths:  # as most often: no thread is needed to find that out
+        return ()
     for name, source in (await asyncio.to_thread(_to_enter, paths)).items():
         data = await asyncio.to_thread(_read, source)
         await door.write_file(name, data)

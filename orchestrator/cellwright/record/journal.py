@@ -13,13 +13,13 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from pydantic import JsonValue
 
+from cellwright import __version__
 from cellwright.errors import RecordError, RunFull
 from cellwright.record.blobs import Blobs, as_record_error, read_file, write_all, write_file
 from cellwright.record.chain import digest, seal
@@ -361,7 +361,7 @@ def open_run(
     """
     info = RunInfo(
         run_id=new_run_id(),
-        cellwright=version("cellwright"),
+        cellwright=__version__,
         driver=driver,
         session_id=session_id,
         spec=recorded_spec(spec),
