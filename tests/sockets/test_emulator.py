@@ -5,16 +5,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 
 import httpx2
 import openai
 import pytest
 import pytest_asyncio
 
-from cellwright.errors import EnvironmentMissing, FileMissing, UsageError
+from cellwright.errors import EnvironmentMissing
 from cellwright.model.emulator import Emulator
-from cellwright.model.script import Script, ScriptedCall
+from cellwright.model.script import Script
 from cellwright.model.tools import tools_for
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -211,43 +210,3 @@ async def test_port_that_is_taken_is_said(server: Emulator):
     with pytest.raises(EnvironmentMissing, match=f"127.0.0.1:{port}"):
         async with Emulator(SCRIPT, port=port):
             pass
-
-
-async def test_script_format():
-    script = Script.parse(
-        "<!-- a comment\n---\n```python\n-->\n"
-        "Two calls.\n\n````python\nx = '''\n```\n---\n<!-- kept -->\n'''\n````\nAnd\n~~~js\nawait page.title()\n~~~\n"
-        "---\nexpect: a b\nexpect: image\nexpect-not: c\nphase: none\nwait: 0.5\nLast: words.\n---\n\n---\nwrap-up\nSummed up.\n"
-    )
-    first, second = script.turns
-    assert first.text == "Two calls.\n\nAnd"
-    assert first.calls == (
-        ScriptedCall("exec_py", json.dumps({"code": "x = '''\n```\n---\n<!-- kept -->\n'''"})),
-        ScriptedCall("exec_js", json.dumps({"code": "await page.title()"})),
-    )
-    assert (first.phase, second.phase) == ("commentary", None)
-    assert (second.expects, second.expects_image, second.expects_not) == (("a b",), True, ("c",))
-    assert (second.text, second.wait_s) == ("Last: words.", 0.5)
-    assert script.wrap_up.text == "Summed up."
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "has no turn"),
-        ("---\n\n---", "has no turn"),
-        ("```python\nx = 1", "not closed"),
-        ("```\nx = 1\n```", "must say python"),
-        ("```bash\nls\n```", "'bash'"),
-        ("phase: loud\nHi.", "'loud'"),
-        ("Hi.\n---\nhttp: often\nHi.", "turn 2: 'often' is not a number"),
-    ],
-)
-async def test_script_that_is_not_one_says_where(text: str, said: str):
-    with pytest.raises(UsageError, match=said):
-        Script.parse(text)
-
-
-async def test_script_that_is_not_there_is_said(tmp_path: Path):
-    with pytest.raises(FileMissing, match="cannot be read"):
-        Script.read(tmp_path / "none.md")

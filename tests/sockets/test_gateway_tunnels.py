@@ -12,7 +12,7 @@ from typing import Self
 import httpx2
 import pytest
 import uvicorn
-from tests.prompt_server import PromptServer
+from tests.sockets.prompt_server import PromptServer
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 

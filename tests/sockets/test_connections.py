@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvicorn
 from starlette.responses import PlainTextResponse
-from tests.prompt_server import PromptServer
+from tests.sockets.prompt_server import PromptServer
 
 from cellwright.gateway.connections import HEAD_BYTES, BoundedHead
 
