@@ -13,8 +13,14 @@ CLEARED = ("PROXY", "OPENAI", "CELLWRIGHT_URL", "CELLWRIGHT_TOKEN", "CELLWRIGHT_
 _numbers = count()
 
 
+@pytest.fixture(scope="session")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each test's folder of runs and tokens is."""
+    return tmp_path_factory.getbasetemp()
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clean_environment(monkeypatch: pytest.MonkeyPatch, states: Path) -> Path:
     """Clear what belongs to the caller; the sandbox's runtime stays, runs and tokens go to a folder of the test's own.
 
     It is made by who first writes into it, as a user's is: `mktemp` looks through all folders that tests before had.
@@ -22,6 +28,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     for name in list(os.environ):
         if any(part in name.upper() for part in CLEARED):
             monkeypatch.delenv(name)
-    state = tmp_path_factory.getbasetemp() / f"state-of-{next(_numbers)}"
+    state = states / f"state-of-{next(_numbers)}"
     monkeypatch.setenv("CELLWRIGHT_STATE", str(state))
     return state
