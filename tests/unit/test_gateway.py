@@ -179,7 +179,7 @@ async def test_health_needs_no_token(client: httpx2.AsyncClient) -> None:
 
 async def test_two_calls_at_once_in_one_session_conflict(client: httpx2.AsyncClient) -> None:
     await client.post("/execute", json=body())
-    slow = body(code="import time; time.sleep(0.2); log('slow')")
+    slow = body(code="import time; time.sleep(0.05); log('slow')")
     both = await asyncio.gather(*(client.post("/execute", json=slow) for _ in range(2)))
     assert sorted(response.status_code for response in both) == [200, 409]
 
@@ -223,7 +223,7 @@ async def test_a_stream_that_cannot_begin_is_an_error_of_the_request(client: htt
 
 async def test_a_reader_who_leaves_does_not_end_the_cell(app: FastAPI, client: httpx2.AsyncClient) -> None:
     await client.post("/v1/sessions", json={"session_id": "mine"})
-    await read_one_line(app, "/v1/sessions/mine/cells", b'{"code":"import time; print(1); time.sleep(0.3); print(2)"}')
+    await read_one_line(app, "/v1/sessions/mine/cells", b'{"code":"import time; print(1); time.sleep(0.05); print(2)"}')
     async with asyncio.timeout(5):
         while (cell := (await client.get("/v1/sessions/mine/cells/1")).json())["status"] == "running":
             pass

@@ -68,9 +68,9 @@ class _Slow(FakeBackend):
 
 @pytest.fixture(autouse=True)
 def _short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "LADDER_S", 0.2)
-    monkeypatch.setattr(sessions, "GRACE_S", 0.1)
-    monkeypatch.setattr(sessions, "START_GRACE_S", 0.1)
+    monkeypatch.setattr(sessions, "LADDER_S", 0.05)
+    monkeypatch.setattr(sessions, "GRACE_S", 0.05)
+    monkeypatch.setattr(sessions, "START_GRACE_S", 0.05)
 
 
 async def lose(backend: FakeBackend) -> None:
@@ -154,10 +154,10 @@ async def test_an_answer_does_not_wait_until_the_lost_sandbox_has_ended() -> Non
 
 
 async def test_time_counts_from_the_request_where_a_sandbox_has_to_be_started_first() -> None:
-    backend = _Slow(start_s=0.4)
+    backend = _Slow(start_s=0.3)
     async with Session.open(backend=backend) as session:
         await lose(backend)
-        late = await session.execute("log(1)", deadline_s=0.1, since=time.monotonic())
+        late = await session.execute("log(1)", deadline_s=0.05, since=time.monotonic())
         assert (late.status, "Nothing ran" in late.text) == ("error", True)
         backend._start_s = 0
         assert (await session.execute("log(2)", deadline_s=5, since=time.monotonic())).text.endswith("2")
