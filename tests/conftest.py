@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Generator
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +13,17 @@ import pytest
 CLEARED = ("PROXY", "OPENAI", "CELLWRIGHT_URL", "CELLWRIGHT_TOKEN", "CELLWRIGHT_TRACE", "CELLWRIGHT_STATE", "XDG_STATE")
 
 _numbers = count()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector what stays anyway: to look through all modules again and again took a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
