@@ -36,7 +36,7 @@ async def server() -> AsyncIterator[Emulator]:
 async def post(server: Emulator) -> AsyncIterator[Post]:
     server.play(SCRIPT)
     headers = {"Authorization": "Bearer k"}
-    async with httpx2.AsyncClient(base_url=server.base_url, headers=headers, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=server.base_url, headers=headers, trust_env=False, verify=False) as client:
 
         async def send(**body) -> httpx2.Response:
             return await client.post("/responses", json={"model": "m", "tools": TOOLS, "input": [TASK], **body})
@@ -96,14 +96,14 @@ async def test_usage_counts_an_image_by_its_patches(post: Post):
 
 
 async def test_no_key_is_refused(server: Emulator):
-    async with httpx2.AsyncClient(base_url=server.base_url, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=server.base_url, trust_env=False, verify=False) as client:
         answer = await client.post("/responses", json={"model": "m", "input": "x"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
 
 
 async def test_body_that_is_not_json_is_refused(server: Emulator):
     headers = {"Authorization": "Bearer k"}
-    async with httpx2.AsyncClient(base_url=server.base_url, headers=headers, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=server.base_url, headers=headers, trust_env=False, verify=False) as client:
         answer = await client.post("/responses", content=b"{")
     assert answer.status_code == 400
 

@@ -60,7 +60,11 @@ async def test_nobody_is_answered_before_the_service_is_ready(tmp_path: Path) ->
     server = PromptServer(uvicorn.Config(app, log_level="critical", ws="none", lifespan="on"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/health"
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group, httpx2.AsyncClient(trust_env=False) as client:
+        async with (
+            asyncio.timeout(10),
+            asyncio.TaskGroup() as group,
+            httpx2.AsyncClient(trust_env=False, verify=False) as client,
+        ):
             serving = group.create_task(server.serve(sockets=[listener]))
             await asked.wait()
             with pytest.raises(httpx2.ReadTimeout):
