@@ -10,7 +10,7 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def runs(*, limit: Limit = 20, as_json: Json = False) -> None:
-    """List the runs of this machine, newest first."""
+    """List the runs of this machine, newest first, with how each ended and how its last cell did."""
     found = list_runs()
     if as_json:
         _print_json([summary.model_dump(mode="json") for summary in found[:limit]])
@@ -41,7 +41,7 @@ def runs(*, limit: Limit = 20, as_json: Json = False) -> None:
     if not found:
         console.print(Text(f"There are no runs in {runs_folder()} yet. `cellwright exec 'log(41 + 1)'` makes one."))
         return
-    console.print(_table(found[:limit], console))
+    _print_table(_table(found[:limit], console), console)
     if len(found) > limit:
         console.print(Text(f"{len(found) - limit} older runs are not shown; --limit {len(found)} lists all."))
 
@@ -66,20 +66,33 @@ def check(run: RunArgument, *, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+def _print_table(table: Table, console: Console) -> None:
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():  # without what would fill up the last column
+        console.print(Text(line.rstrip()), soft_wrap=True)
+
+
 def _table(summaries: list[RunSummary], console: Console) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("driver", no_wrap=True)
     table.add_column("cells", justify="right", no_wrap=True)
-    table.add_column("task", no_wrap=console.is_terminal, overflow="ellipsis" if console.is_terminal else "fold")
+    table.add_column("last cell", no_wrap=True)
+    overflow: OverflowMethod = "ellipsis" if console.is_terminal else "fold"
+    table.add_column("task or first line", no_wrap=console.is_terminal, overflow=overflow)
     for summary in summaries:
         table.add_row(
             Text(plain(summary.run_id)),
             Text(summary.status, style=STYLE_OF_STATUS.get(summary.status, "")),
             summary.driver,
             "" if summary.cells is None else str(summary.cells),
-            Text(" ".join(plain(summary.task or "").split())),
+            Text(summary.last_cell or "", style=STYLE_OF_STATUS.get(summary.last_cell or "", "")),
+            Text(" ".join(plain(summary.task or summary.first_line or "").split())),
         )
     return table
 
