@@ -16,6 +16,7 @@ from rich.text import Text
 
 from cellwright.cli.plain import plain
 from cellwright.cli.show import STYLE_OF_STATUS, console_for_output, show_run
+from cellwright.counted import counted
 from cellwright.record import Run, RunSummary, Verdict, find_run, list_runs, read_run, runs_folder, verify
 from cellwright.record.totals import totals_of
 
@@ -42,8 +43,8 @@ def runs(*, limit: Limit = 20, as_json: Json = False) -> None:
         console.print(Text(f"There are no runs in {runs_folder()} yet. `cellwright exec 'log(41 + 1)'` makes one."))
         return
     _print_table(_table(found[:limit], console), console)
-    if len(found) > limit:
-        console.print(Text(f"{len(found) - limit} older runs are not shown; --limit {len(found)} lists all."))
+    if (older := len(found) - limit) > 0:
+        console.print(Text(f"{counted(older, 'older run')} not shown; --limit {len(found)} lists all."))
 
 
 def show(run: RunArgument, *, as_json: Json = False) -> None:

@@ -76,7 +76,7 @@ def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
             "── turn 1 (900 ms)",
             "commentary: Look",
             "",
-            "── cell 1, python: error in 1.5 s, ended by rung interrupt",
+            "── cell 1, python: error in 1.5 s, ended by an interrupt",
             "   s = '?'",
             "   print('hi')",
             " > hi",
@@ -94,7 +94,7 @@ def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
             "",
             "summary  All is filled in.",
             "",
-            "totals   1 turns, 1 cells (1 error) in 1.5 s, 50 tokens in, 7 out, egress 2 allowed, 41 refused",
+            "totals   1 turn, 1 cell (1 error) in 1.5 s, 50 tokens in, 7 out, egress 2 allowed, 41 refused",
             "",
         ]
     )
