@@ -235,6 +235,9 @@ async def test_a_session_is_opened_used_shown_and_closed(client: httpx2.AsyncCli
     assert (cell["status"], cell["outputs"][0]["text"]) == ("ok", "hi\n")
     shown = (await client.get("/v1/sessions/mine/cells/1")).json()
     assert shown["outputs"] == cell["outputs"]
+    (listed,) = (await client.get("/v1/sessions")).json()
+    assert listed == {**opened.json(), "cells": 1, "idle_s": listed["idle_s"]}
+    assert (opened.json()["cells"], opened.json()["opened_at"][-1]) == (0, "Z")
     png = (await client.get("/v1/sessions/mine/screen.png")).content
     assert int.from_bytes(png[16:20]) == 800
     assert (await client.delete("/v1/sessions/mine")).status_code == 204

@@ -77,7 +77,8 @@ def _in_service(session: str, code: str, language: Language, deadline_s: float |
     body: dict[str, object] = {"code": code, "language": language}
     if deadline_s is not None:
         body["deadline_s"] = deadline_s  # else the service's own holds
-    with service_client(address(session)) as client:
+    otherwise = "Nothing ran. Start it, or leave --session out to open a session for this one cell."
+    with service_client(address(session, otherwise)) as client:
         checked(client.post("/v1/sessions", json={"session_id": session}))
         try:
             response = checked(client.post(f"/v1/sessions/{session}/cells", json=body))

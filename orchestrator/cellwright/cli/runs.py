@@ -10,12 +10,13 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, OverflowMethod
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from cellwright.cli.plain import plain
 from cellwright.cli.show import STYLE_OF_STATUS, console_for_output, show_run
+from cellwright.cli.tables import new_table, print_table
 from cellwright.counted import counted
 from cellwright.record import Run, RunSummary, Verdict, find_run, list_runs, read_run, runs_folder, verify
 from cellwright.record.totals import totals_of
@@ -42,7 +43,7 @@ def runs(*, limit: Limit = 20, as_json: Json = False) -> None:
     if not found:
         console.print(Text(f"There are no runs in {runs_folder()} yet. `cellwright exec 'log(41 + 1)'` makes one."))
         return
-    _print_table(_table(found[:limit], console), console)
+    print_table(_table(found[:limit], console), console)
     if (older := len(found) - limit) > 0:
         console.print(Text(f"{counted(older, 'older run')} not shown; --limit {len(found)} lists all."))
 
@@ -67,25 +68,8 @@ def check(run: RunArgument, *, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def _print_table(table: Table, console: Console) -> None:
-    if console.is_terminal:
-        console.print(table)
-        return
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():  # without what would fill up the last column
-        console.print(Text(line.rstrip()), soft_wrap=True)
-
-
 def _table(summaries: list[RunSummary], console: Console) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("run", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("driver", no_wrap=True)
-    table.add_column("cells", justify="right", no_wrap=True)
-    table.add_column("last cell", no_wrap=True)
-    overflow: OverflowMethod = "ellipsis" if console.is_terminal else "fold"
-    table.add_column("task or first line", no_wrap=console.is_terminal, overflow=overflow)
+    table = new_table(console, "run", "status", "driver", "cells", "last cell", "task or first line")
     for summary in summaries:
         table.add_row(
             Text(plain(summary.run_id)),
