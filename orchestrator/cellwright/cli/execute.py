@@ -38,7 +38,11 @@ def execute(
     *,
     asked: options.SpecOptions,
 ) -> None:
-    """Execute one cell and print what it gave."""
+    """Execute one cell and print what it gave.
+
+    Exit status: 0 when the cell ended ok; 1 when it ended otherwise, by an error of the code, say; 2 used wrongly; 3 this
+    machine is missing something; 130 Ctrl-C.
+    """
     text, language = _code(code, file), options.language_from(lang)
     if session is not None:
         if asked.shapes_sandbox:
