@@ -53,3 +53,14 @@ def test_every_environment_variable_that_is_read_outside_has_its_row() -> None:
     told = {name for row in table("Environment variables") for name in re.findall(r"`([A-Z_]+)`", row[0])}
     assert told - read == {"OPENAI_EXAMPLE_CODE_EXECUTION_URL", "OPENAI_EXAMPLE_CODE_EXECUTION_TOKEN"}
     assert read - told == set()
+
+
+def test_prose_is_wrapped_so_that_it_can_be_read_and_compared() -> None:
+    """Tables and what stands in fences apart."""
+    long = [
+        f"{file.name}: {line}"
+        for file in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
+        for line in re.sub(r"^```.*?^```", "", file.read_text(), flags=re.DOTALL | re.MULTILINE).splitlines()
+        if len(line) > 120 and not line.startswith("|")
+    ]
+    assert long == []
