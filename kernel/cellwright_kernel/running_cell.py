@@ -26,7 +26,7 @@ _LOST_IDLE_S: Final = 1.0
 _BATCH_BYTES: Final = 64 * 1024
 """What is smaller goes out with what follows it; larger things are never held twice."""
 _REFUSALS: Final = 3
-"""Most refusals that a cell tells of; a page may ask for things at a hundred other hosts. The run has them all."""
+"""Most refusals that a cell tells of; a page may ask for things at a hundred other hosts."""
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
