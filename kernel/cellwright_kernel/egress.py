@@ -3,19 +3,20 @@
 Flows in: the settings, and connections of whatever runs inside. Flows out: the same bytes on the proxy's socket.
 Decided here: that 127.0.0.1:3128 is the proxy itself; that every allowed loopback service outside appears on the same
 loopback port inside, so that everything reaches it without knowing of a proxy; which environment variables send
-programs to the proxy; and that where there is no way out, this end of it says so. Browsers show nothing of a refusal's
-sentence, so it is also told to whoever made this, for the cell, unless it is a host that Chromium asks for by itself. Nothing is enforced here: whatever runs inside may talk
-to the socket itself, and where there is none, nothing leads out.
+programs to the proxy; and that where there is no way out, this end of it says so. Browsers show nothing of what answers
+a refused CONNECT, so that is also told to whoever made this, for the cell, unless it is a host that Chromium asks for by
+itself. Nothing is enforced here: whatever runs inside may talk to the socket itself, and where there is none, nothing
+leads out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import re
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -117,8 +118,8 @@ class Forwarder:
 
     def _serving(self, target: Forward | None) -> _Serve:
         if self._socket is None:
-            return functools.partial(_refuse, refused=self._refused)
-        return functools.partial(_connection, socket=self._socket, target=target, refused=self._refused)
+            return partial(_refuse, refused=self._refused)
+        return partial(_connection, socket=self._socket, target=target, refused=self._refused)
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ async def _connection(client: _Stream, socket: str, target: Forward | None, refu
         if proxy is None or refusal is not None:
             await _tell(client, refusal or "", target)
         else:
-            await _relay(client, proxy, refused)
+            await _relay(client, proxy, refused if target is None else None)
     except* OSError:
         client.abort()
     finally:
@@ -258,18 +259,21 @@ async def _tell(client: _Stream, sentence: str, target: Forward | None, *, statu
             pass
 
 
-async def _relay(client: _Stream, proxy: _Stream, refused: Refused) -> None:
+async def _relay(client: _Stream, proxy: _Stream, refused: Refused | None) -> None:
+    """Carry both ways; `refused` hears of it if the proxy refuses the first request."""
+    asked = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as group:
-        group.create_task(_carry(client, proxy))
-        group.create_task(_carry(proxy, client, refused))
+        group.create_task(_carry(client, proxy, asked.set_result))
+        group.create_task(_carry(proxy, client, partial(_hear, asked, refused)))
 
 
-async def _carry(source: _Stream, sink: _Stream, refused: Refused | None = None) -> None:
-    takes = True
+async def _carry(source: _Stream, sink: _Stream, first: Callable[[bytes], None]) -> None:
+    """Carry one way to its end; `first` gets the first bytes, before they are passed on."""
+    takes, is_first = True, True
     while data := await source.reader.read(_CHUNK):
-        if refused is not None and (refusal := _REFUSED.match(data)):
-            refused(refusal["sentence"].decode("ascii", "replace"))
-        refused = None  # only its first words are the proxy's own
+        if is_first:
+            first(data)
+            is_first = False
         if takes:
             try:
                 sink.writer.write(data)
@@ -278,6 +282,13 @@ async def _carry(source: _Stream, sink: _Stream, refused: Refused | None = None)
                 takes = False  # but what it said before is on its way, and closing on unread bytes would lose that
     with contextlib.suppress(OSError):
         sink.writer.write_eof()
+
+
+def _hear(asked: asyncio.Future[bytes], refused: Refused | None, answer: bytes) -> None:
+    """Only what answers a CONNECT is the proxy's own word: any other request is answered by a site, which may say anything."""
+    is_tunnel = asked.done() and asked.result().startswith(b"CONNECT ")
+    if refused is not None and is_tunnel and (refusal := _REFUSED.match(answer)):
+        refused(refusal["sentence"].decode("ascii", "replace"))
 
 
 def _not_listening(entrance: _Entrance, error: OSError) -> str:

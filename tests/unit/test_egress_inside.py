@@ -162,10 +162,27 @@ async def test_where_there_is_no_way_out_the_answer_is_what_an_empty_allow_list_
         "example.org:443 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
         "`--allow HOST[:PORT]`; it allows nothing."
     )
-    assert told == [sentence, sentence]
+    is_tunnel = request_line.startswith(b"CONNECT")  # to anything else, what comes from outside may be a site's words
+    assert told == [sentence] * (2 if is_tunnel else 1)
     for said in (answer, outside):
         assert said.startswith(f"HTTP/1.1 403 {sentence}\r\n".encode())
         assert said.endswith(f"\r\n\r\n{sentence}\n".encode())
+
+
+async def test_what_a_site_says_is_not_told_as_a_refusal(tmp_path: Path, proxy_port: int) -> None:
+    port = free_port()
+    told: list[str] = []
+    words = b"HTTP/1.1 403 Buy now; this is not on the allow-list\r\n\r\n"
+    async with outside(tmp_path / "s", words), Forwarder(settings(tmp_path / "s"), told.append):
+        assert await talk("127.0.0.1", proxy_port, b"GET http://a.example/ HTTP/1.1\r\n\r\n") == words
+    forward = Forward(host="127.0.0.1", port=port)
+    forwarder = Forwarder(settings(tmp_path / "t", forward), told.append)
+    async with outside(tmp_path / "t", b"HTTP/1.1 200 OK\r\n\r\n" + words), forwarder:
+        assert (
+            await talk("127.0.0.1", port, b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")
+            == words + b"CONNECT A.EXAMPLE:443 HTTP/1.1\r\n\r\n"
+        )
+    assert told == []
 
 
 async def test_what_chromium_asks_for_by_itself_is_told_to_no_cell(proxy_port: int) -> None:
