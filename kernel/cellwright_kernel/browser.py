@@ -149,8 +149,8 @@ class Browser:
 
     @property
     def is_ending(self) -> bool:
-        """True when Chromium has been killed or is exiting, though it counts as running until that is noticed."""
-        return self._child is not None and self._child.running and is_ending(self._child.pid)
+        """True when Chromium was killed, is exiting or has ended: from that moment on, and not from when it is noticed."""
+        return self._child is not None and (not self._child.running or is_ending(self._child.pid))
 
     @property
     def fault(self) -> str | None:

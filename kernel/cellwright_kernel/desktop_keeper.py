@@ -117,15 +117,15 @@ class DesktopKeeper:
         while self._browser is not None:
             browser_ended = asyncio.ensure_future(self._browser.watch())
             desktop_ended = asyncio.ensure_future(self._desktop.ended())
+            self._is_watching = True
             try:
-                self._is_watching = True
                 await asyncio.wait({browser_ended, desktop_ended}, return_when=asyncio.FIRST_COMPLETED)
+                self.usable.clear()  # at once: a cell may come while the other watch is being ended
             finally:
                 self._is_watching = False
                 browser_ended.cancel()
                 desktop_ended.cancel()
                 await asyncio.wait({browser_ended, desktop_ended})
-            self.usable.clear()
             try:
                 if not await self._start_again():
                     return
