@@ -35,7 +35,7 @@ from PIL import ImageGrab
 from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.devtools import Devtools, DevtoolsError
 from cellwright_kernel.downloads import Downloads
-from cellwright_kernel.egress import PROXY_URL
+from cellwright_kernel.egress import PROXY_URL, has_proxy
 from cellwright_kernel.processes import is_alive, is_ending
 from cellwright_kernel.windows import Metrics, Windows, measure
 from cellwright_kernel.wire import HostSettings
@@ -51,7 +51,7 @@ _TOOLBAR = 87
 """Pixels that tab strip and toolbar take in Chromium 156: the first guess, corrected by measuring."""
 
 _NOBODY = "http://127.0.0.1:9"
-"""No way out: a port below 1024, where nothing inside can listen. Loopback itself is never proxied."""
+"""No way out, and nothing to say so: a port below 1024, where no cell can listen. Loopback itself is never proxied."""
 
 _LISTENING = re.compile(r"^DevTools listening on (?P<url>ws://127\.0\.0\.1:(?P<port>\d+)/\S+)$", re.MULTILINE)
 
@@ -95,7 +95,7 @@ class Browser:
         """Name what to start; nothing runs yet.
 
         Args:
-            settings: Its viewport, `home`, `chromium`, `chromium_sandbox` and `egress_socket` are used.
+            settings: Its viewport, `home`, `chromium`, `chromium_sandbox` and the way out are used.
             display: Such as `:7`.
             folder: A private folder for log and profile.
             environment: What Chromium gets besides PATH, HOME, LANG and DISPLAY.
@@ -238,7 +238,7 @@ class Browser:
 
     def _flags(self) -> list[str]:
         flags = [f"--user-data-dir={self._profile}", f"--remote-debugging-port={self._port}"]
-        flags.append(f"--proxy-server={PROXY_URL if self._settings.egress_socket else _NOBODY}")
+        flags.append(f"--proxy-server={PROXY_URL if has_proxy(self._settings) else _NOBODY}")
         if not self._settings.chromium_sandbox:
             flags += ["--no-sandbox", "--test-type"]  # the second keeps the warning bar away, which would move the page
         return flags

@@ -178,7 +178,8 @@ class Desktop:
                 child = await self._start_child("Xvnc", command, pass_fds=[writer])
             finally:
                 os.close(writer)
-            self._number = await child.wait_for(lambda: _number_from(reader), "X display", _UP_S)
+            said = bytearray()
+            self._number = await child.wait_for(lambda: _number_from(reader, said), "X display", _UP_S)
         finally:
             os.close(reader)
         await asyncio.to_thread(_paint_background, self.display)
@@ -293,12 +294,13 @@ class Desktop:
             raise NotUp(f"The keyboard's layout could not be set ({how}) Its log:\n{child.tail()}")
 
 
-async def _number_from(reader: int) -> int | None:
+async def _number_from(reader: int, said: bytearray) -> int | None:
+    """Return the number of the display once the server has said it whole; `said` keeps what it has said until then."""
     try:
-        written = os.read(reader, 32)
+        said += os.read(reader, 32)  # it writes the number and the newline apart
     except BlockingIOError:
         return None
-    return int(written) if written.endswith(b"\n") else None
+    return int(said) if said.endswith(b"\n") else None
 
 
 async def _window_manager_of(connection: xlib.Display) -> int | None:

@@ -2,18 +2,23 @@
 
 Flows in: the settings, and connections of whatever runs inside. Flows out: the same bytes on the proxy's socket.
 Decided here: that 127.0.0.1:3128 is the proxy itself; that every allowed loopback service outside appears on the same
-loopback port inside, so that everything reaches it without knowing of a proxy; and which environment variables send
-programs to the proxy. Nothing is enforced here: whatever runs inside may talk to the socket itself.
+loopback port inside, so that everything reaches it without knowing of a proxy; which environment variables send
+programs to the proxy; and that where there is no way out, this end of it says so. Browsers show nothing of a refusal's
+sentence, so it is also told to whoever made this, for the cell, unless it is a host that Chromium asks for by itself. Nothing is enforced here: whatever runs inside may talk
+to the socket itself, and where there is none, nothing leads out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import functools
+import re
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 from cellwright_kernel.wire import Forward, HostSettings
 
@@ -26,34 +31,49 @@ _HEAD_BYTES: Final = 16 * 1024
 _ANSWER_S: Final = 45.0
 """Longer than the proxy itself takes for names and connecting."""
 _FIRST_WORDS_S: Final = 5.0
+_REFUSED: Final = re.compile(rb"HTTP/1\.1 403 (?P<sentence>[^\r\n]* allow-list[^\r\n]*)\r\n")
+"""How the egress proxy outside begins an answer that names its rule."""
+_BROWSERS_OWN: Final = ("update.googleapis.com:", "clients2.google.com:")
+"""What Chromium asks for by itself, whatever its flags: no other such host stood in the journals of a day's runs."""
 _HTTP_METHODS: Final = tuple(f"{m} ".encode() for m in "GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 
 
+Refused = Callable[[str], None]
+"""Called with the sentence of each refusal, in the event loop, before whoever asked hears of it."""
+
+
+def has_proxy(settings: HostSettings) -> bool:
+    """Return whether something listens at `PROXY_URL`: the way out, or what says that there is none."""
+    return settings.egress_socket is not None or settings.own_loopback
+
+
 def proxy_environment(settings: HostSettings) -> dict[str, str]:
-    """Return the variables that send programs to the proxy; none where there is no way out."""
-    if settings.egress_socket is None:
+    """Return the variables that send programs to the proxy; none where nothing listens there."""
+    if not has_proxy(settings):
         return {}
     both = {f"{scheme}_proxy": PROXY_URL for scheme in ("http", "https", "all")}
-    both["no_proxy"] = "localhost,127.0.0.1,::1"
+    both["no_proxy"] = "localhost,sandbox,127.0.0.1,0.0.0.0,::1"  # everything by which a cell calls a server of its own
     # curl reads http_proxy in lower case only, others in upper case only; Node's fetch wants to be told to look
     return both | {name.upper(): value for name, value in both.items()} | {"NODE_USE_ENV_PROXY": "1"}
 
 
 class Forwarder:
-    """Every listener of the way out. Use it with `async with`; without an egress socket it does nothing."""
+    """Every listener of the way out. Use it with `async with`; where there is no proxy it does nothing."""
 
-    def __init__(self, settings: HostSettings) -> None:
+    def __init__(self, settings: HostSettings, refused: Refused = lambda _: None) -> None:
+        self._has_proxy = has_proxy(settings)
         self._socket = settings.egress_socket
+        self._tell = refused
         self._forwards = settings.forwards
         self._running: asyncio.Task[None] | None = None
         self.problems: tuple[str, ...] = ()
         """Ports that could not be listened on, each a sentence; known once it is entered."""
 
     async def __aenter__(self) -> Self:
-        if self._socket is None:
+        if not self._has_proxy:
             return self
         listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running = asyncio.ensure_future(self._serve(self._socket, listening))  # its end is awaited in __aexit__
+        self._running = asyncio.ensure_future(self._serve(listening))  # its end is awaited in __aexit__
         try:
             await asyncio.wait({listening, self._running}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -69,27 +89,36 @@ class Forwarder:
             await asyncio.wait({self._running})
             self._running = None
 
-    async def _serve(self, socket: str, listening: asyncio.Future[None]) -> None:
+    async def _serve(self, listening: asyncio.Future[None]) -> None:
         servers: list[asyncio.Server] = []
         async with asyncio.TaskGroup() as group:
             try:
-                self.problems = await self._listen(socket, group, servers)
+                self.problems = await self._listen(group, servers)
                 listening.set_result(None)
                 await asyncio.get_running_loop().create_future()
             finally:
                 for server in servers:
                     server.close()  # not waited for: from Python 3.12 on it would wait for connections the group ends next
 
-    async def _listen(self, socket: str, group: asyncio.TaskGroup, servers: list[asyncio.Server]) -> tuple[str, ...]:
+    async def _listen(self, group: asyncio.TaskGroup, servers: list[asyncio.Server]) -> tuple[str, ...]:
         """Listen at every entrance; return where that failed, each a sentence."""
         problems: list[str] = []
         for entrance in _entrances(self._forwards):
             try:
-                servers.append(await _open(entrance, socket, group))
+                servers.append(await _open(entrance, self._serving(entrance.target), group))
             except OSError as error:
                 if entrance.needed:
                     problems.append(_not_listening(entrance, error))
         return tuple(problems)
+
+    def _refused(self, sentence: str) -> None:
+        if not sentence.startswith(_BROWSERS_OWN):
+            self._tell(sentence)
+
+    def _serving(self, target: Forward | None) -> _Serve:
+        if self._socket is None:
+            return functools.partial(_refuse, refused=self._refused)
+        return functools.partial(_connection, socket=self._socket, target=target, refused=self._refused)
 
 
 @dataclass(frozen=True)
@@ -133,10 +162,14 @@ def _entrances(forwards: tuple[Forward, ...]) -> Iterator[_Entrance]:
                 yield _Entrance(address, forward.port, forward, needed)
 
 
-async def _open(entrance: _Entrance, socket: str, group: asyncio.TaskGroup) -> asyncio.Server:
+_Serve = Callable[[_Stream], Coroutine[None, None, None]]
+"""Sees a connection through to its end."""
+
+
+async def _open(entrance: _Entrance, serve: _Serve, group: asyncio.TaskGroup) -> asyncio.Server:
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if server.is_serving():
-            group.create_task(_connection(_Stream(reader, writer), socket, entrance.target))
+            group.create_task(serve(_Stream(reader, writer)))
         else:
             writer.transport.abort()
 
@@ -152,7 +185,27 @@ def _own_address(host: str) -> str:
         return "127.0.0.1"  # localhost
 
 
-async def _connection(client: _Stream, socket: str, target: Forward | None) -> None:
+async def _refuse(client: _Stream, refused: Refused) -> None:
+    """Answer a request as the egress proxy outside would, whose allow-list is empty."""
+    try:
+        async with asyncio.timeout(_FIRST_WORDS_S):
+            head = await client.reader.readuntil(b"\r\n\r\n")
+        method, target, *_ = head.decode("ascii", "replace").split(" ", 2)
+        url = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        sentence = (
+            f"{url.hostname}:{url.port or 80} is not on the allow-list of this sandbox. Whoever starts it can open a host "
+            "to it, with `--allow HOST[:PORT]`; it allows nothing."
+        )
+        refused(sentence)
+        await _tell(client, sentence, None, status=f"403 {sentence}")
+    except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        client.abort()  # it broke off, or speaks no HTTP
+    finally:
+        client.writer.close()
+        await client.closed()
+
+
+async def _connection(client: _Stream, socket: str, target: Forward | None, refused: Refused) -> None:
     proxy: _Stream | None = None
     try:
         proxy = _Stream(*await asyncio.open_unix_connection(socket, limit=_HEAD_BYTES))
@@ -163,7 +216,7 @@ async def _connection(client: _Stream, socket: str, target: Forward | None) -> N
         if proxy is None or refusal is not None:
             await _tell(client, refusal or "", target)
         else:
-            await _relay(client, proxy)
+            await _relay(client, proxy, refused)
     except* OSError:
         client.abort()
     finally:
@@ -185,7 +238,7 @@ async def _ask_for(proxy: _Stream, target: Forward) -> str | None:
     return None if status == "200" else reason or f"The egress proxy answered {status}."
 
 
-async def _tell(client: _Stream, sentence: str, target: Forward | None) -> None:
+async def _tell(client: _Stream, sentence: str, target: Forward | None, *, status: str = "502 Bad Gateway") -> None:
     """Tell a client that speaks HTTP why; break off from any other, which is what no service there looks like."""
     if target is not None:
         async with asyncio.timeout(_FIRST_WORDS_S):
@@ -195,7 +248,7 @@ async def _tell(client: _Stream, sentence: str, target: Forward | None) -> None:
             return
     body = f"{sentence}\n".encode()
     head = (
-        "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     client.writer.write(head.encode() + body)
@@ -205,15 +258,18 @@ async def _tell(client: _Stream, sentence: str, target: Forward | None) -> None:
             pass
 
 
-async def _relay(one: _Stream, other: _Stream) -> None:
+async def _relay(client: _Stream, proxy: _Stream, refused: Refused) -> None:
     async with asyncio.TaskGroup() as group:
-        group.create_task(_carry(one, other))
-        group.create_task(_carry(other, one))
+        group.create_task(_carry(client, proxy))
+        group.create_task(_carry(proxy, client, refused))
 
 
-async def _carry(source: _Stream, sink: _Stream) -> None:
+async def _carry(source: _Stream, sink: _Stream, refused: Refused | None = None) -> None:
     takes = True
     while data := await source.reader.read(_CHUNK):
+        if refused is not None and (refusal := _REFUSED.match(data)):
+            refused(refusal["sentence"].decode("ascii", "replace"))
+        refused = None  # only its first words are the proxy's own
         if takes:
             try:
                 sink.writer.write(data)

@@ -93,7 +93,7 @@ class Host:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Start everything in the background; stop it all in order when left."""
-        async with Forwarder(self._settings) as forwarder, asyncio.TaskGroup() as group:
+        async with Forwarder(self._settings, self._refused) as forwarder, asyncio.TaskGroup() as group:
             self._problems = forwarder.problems
             async with self.kernels:
                 keeping = group.create_task(self._start_and_keep(group))
@@ -128,6 +128,11 @@ class Host:
         if self._desktop is None:
             raise NotUp("This sandbox was made without a desktop; there is no screen.")
         return await self._desktop.screenshot()
+
+    def _refused(self, sentence: str) -> None:
+        """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""
+        if self.kernels.running is not None:
+            self.kernels.running.refused(sentence)
 
     async def _start_and_keep(self, group: asyncio.TaskGroup) -> None:
         self._starting = group.create_task(self._start())

@@ -81,7 +81,8 @@ class Kernels:
         self._image_size = image_size
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
-        self._running: RunningCell | None = None
+        self.running: RunningCell | None = None
+        """The cell that runs now."""
         self._notices: list[str] = []
         self._group = asyncio.TaskGroup()
 
@@ -96,8 +97,8 @@ class Kernels:
             lane.is_leaving = True
             if lane.mending is not None:
                 lane.mending.cancel()
-        if self._running is not None:
-            self._running.ladder.ask("kill_kernel")
+        if self.running is not None:
+            self.running.ladder.ask("kill_kernel")
         for lane in self._lanes.values():
             if lane.kernel is not None:
                 await lane.kernel.end()
@@ -123,13 +124,13 @@ class Kernels:
             NoKernel: the language is not offered.
         """
         lane = self._lane(request.language)
-        if self._running is not None:
-            raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
+        if self.running is not None:
+            raise Busy(f"Cell {self.running.request.number} is still running. Nothing of this one was executed.")
         cell = RunningCell(request, lane.take_outputs(), self._clock)
         lane.running = cell
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
-        self._running = cell
+        self.running = cell
         self._group.create_task(self._run(lane, cell))
         return cell
 
@@ -145,9 +146,9 @@ class Kernels:
             NoKernel: the language is not offered.
         """
         self._lane(language)
-        if self._running is None or self._running.request.language != language:
+        if self.running is None or self.running.request.language != language:
             return False
-        self._running.ladder.ask()
+        self.running.ladder.ask()
         return True
 
     async def restart(self, language: Language) -> int:
@@ -163,7 +164,7 @@ class Kernels:
         lane = self._lane(language)
         while lane.mending is not None:
             await _first_of(lane.mending)
-        running = self._running
+        running = self.running
         if running is not None and running.request.language == language:
             lane.restart_asked = True
             running.ladder.ask("kill_kernel")
@@ -198,8 +199,8 @@ class Kernels:
 
     def note(self, sentence: str) -> None:
         """Tell the model something: in the cell that is running, else before the next one's own output."""
-        if self._running is not None:
-            self._running.outputs.note(sentence)
+        if self.running is not None:
+            self.running.outputs.note(sentence)
         else:
             self._notices.append(sentence)
 
@@ -215,7 +216,7 @@ class Kernels:
         except Exception as error:
             cell.outputs.note(sentences.host_fault(error))
             status = "kernel_died"
-        lane.running, self._running = None, None
+        lane.running, self.running = None, None
         if not is_sound and not lane.is_leaving:
             lane.mending = self._group.create_task(self._mend(lane))
         cell.close(status, lane.generation, screen_changed=self._screen_changed())

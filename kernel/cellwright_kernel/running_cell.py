@@ -25,6 +25,8 @@ _LOST_IDLE_S: Final = 1.0
 """Silence after the reply from which it follows that `idle` was lost; it comes within a millisecond."""
 _BATCH_BYTES: Final = 64 * 1024
 """What is smaller goes out with what follows it; larger things are never held twice."""
+_REFUSALS: Final = 3
+"""Most refusals that a cell tells of; a page may ask for things at a hundred other hosts."""
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
@@ -48,6 +50,7 @@ class RunningCell:
         """True once the kernel has said anything of it."""
         self.reply_status: str | None = None
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self._refusals: list[str] = []
         self._idle = False
         self._messages = 0
         self._closed: ClosedEvent | None = None
@@ -80,8 +83,15 @@ class RunningCell:
         self.message_id = None
         self.ended = asyncio.get_running_loop().create_future()
 
+    def refused(self, sentence: str) -> None:
+        """Have it say at its end what the way out refused while it ran."""
+        if sentence not in self._refusals and len(self._refusals) < _REFUSALS:
+            self._refusals.append(sentence)
+
     def close(self, status: CellStatus, generation: int, *, screen_changed: bool = True) -> None:
         """Nothing more comes."""
+        for sentence in self._refusals:
+            self.outputs.note(sentence)
         self._closed = ClosedEvent(
             status=status,
             truncated=self.outputs.truncated,

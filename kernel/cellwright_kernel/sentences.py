@@ -38,7 +38,7 @@ def interrupted(left: Left, *, deadline_s: float | None, was_killed: bool = True
         deadline_s: The deadline that ended it; None when somebody asked.
         was_killed: False when a kernel that is gone went by itself, at the interrupt.
     """
-    why = "on request" if deadline_s is None else f"at its deadline of {deadline_s:g} s"
+    why = "on request" if deadline_s is None else f"at its deadline of {_rounded(deadline_s)} s"
     name = LANGUAGE_NAMES[left.language]
     if left.kernel_kept:
         first = f"The cell was interrupted {why}. The {name} kernel goes on: variables set so far are kept. "
@@ -162,6 +162,11 @@ def _others(left: Left) -> list[str]:
     if left.keys:
         sentences.append(f"Held keys and buttons were let go ({left.keys}).")
     return sentences
+
+
+def _rounded(seconds: float) -> str:
+    """Return them as they were meant: of what a sandbox's start took from a deadline, a part of a second may be left."""
+    return f"{round(seconds, 1 if seconds >= 1 else 3):g}"
 
 
 def _cut(url: str) -> str:

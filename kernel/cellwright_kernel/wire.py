@@ -243,6 +243,8 @@ class HostSettings(Value):
     """False only where Chromium's own sandbox cannot work."""
     egress_socket: str | None = None
     """Unix socket of the egress proxy; absent: there is no way out."""
+    own_loopback: bool = False
+    """Whether 127.0.0.1 is the sandbox's alone, so that even without a way out something can listen there and say so."""
     forwards: tuple[Forward, ...] = ()
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""

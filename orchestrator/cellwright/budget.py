@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cellwright.counted import counted
 from cellwright.errors import UsageError
 
 Clock = Callable[[], float]
@@ -55,7 +56,7 @@ class Meter:
     def take_turn(self) -> str | None:
         """Count a turn that is about to begin; or return why it may not."""
         if self.turns >= self.budget.turns:
-            return f"{self.budget.turns} turns"
+            return counted(self.budget.turns, "turn")
         why = self._time_is_up()
         self.turns += why is None
         return why
@@ -63,10 +64,12 @@ class Meter:
     def take_cell(self) -> str | None:
         """Count a cell that is about to begin; or return why it may not."""
         if self.budget.cells is not None and self.cells >= self.budget.cells:
-            return f"{self.budget.cells} cells"
+            return counted(self.budget.cells, "cell")
         why = self._time_is_up()
         self.cells += why is None
         return why
 
     def _time_is_up(self) -> str | None:
-        return f"{self.budget.seconds:g} seconds" if self.seconds_left == 0 else None
+        if self.budget.seconds is None or self.seconds_left:
+            return None
+        return f"{self.budget.seconds:g} second{'' if self.budget.seconds == 1 else 's'}"

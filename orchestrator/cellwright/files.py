@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from cellwright.counted import counted
 from cellwright.errors import BadPath, CellwrightError, FileMissing, UsageError
 from cellwright.record.blobs import Blobs
 from cellwright.record.journal import Journal
@@ -61,7 +62,7 @@ async def copy_out(door: Door, folder: Path, entered: Iterable[CopiedFile]) -> t
         if len(written) >= OUT_FILES or size + info.size_bytes > OUT_BYTES:
             raise UsageError(
                 f"The sandbox's home holds more than is copied out ({OUT_FILES} files, {OUT_BYTES >> 20} MiB). "
-                f"{len(written)} files were copied to {folder}."
+                f"{counted(len(written), 'file')} copied to {folder}."
             )
         try:
             data = b"".join([chunk async for chunk in door.read_file(info.path)])

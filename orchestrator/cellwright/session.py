@@ -21,6 +21,7 @@ from typing import Final
 
 from cellwright.attached import Attached
 from cellwright.closing import End, finish
+from cellwright.counted import counted
 from cellwright.errors import CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease, lease
 from cellwright.outgoing import Outgoing
@@ -68,7 +69,7 @@ class Session:
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "executing" if self._executing is not None else "idle"
-        return f"<Session {self.id}: {state}, {self._cells} cells, {self._lease!r}>"
+        return f"<Session {self.id}: {state}, {counted(self._cells, 'cell')}, {self._lease!r}>"
 
     @classmethod
     @asynccontextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.egress import EgressProxy
 from cellwright_kernel import egress
 from cellwright_kernel.egress import Forwarder, proxy_environment
 from cellwright_kernel.wire import Forward, HostSettings
@@ -142,15 +143,48 @@ async def test_without_a_way_out_nothing_listens(proxy_port: int) -> None:
     assert proxy_environment(settings(None)) == {}
 
 
+@pytest.mark.parametrize(
+    "request_line", [b"CONNECT example.org:443 HTTP/1.1\r\n", b"GET http://example.org:443/x HTTP/1.1\r\n"]
+)
+async def test_where_there_is_no_way_out_the_answer_is_what_an_empty_allow_list_says(
+    request_line: bytes, tmp_path: Path, proxy_port: int
+) -> None:
+    asked = request_line + b"Host: example.org:443\r\n\r\n"
+    told: list[str] = []
+    alone = HostSettings(door="fd:3", own_loopback=True)
+    async with Forwarder(alone, told.append):
+        answer = await talk("127.0.0.1", proxy_port, asked)
+        for other in (b"\0\0\0\x08", b"GET\r\n\r\n", b"CONNECT [ HTTP/1.1\r\n\r\n"):
+            assert await talk("127.0.0.1", proxy_port, other) == b""
+    async with EgressProxy([], tmp_path / "s"), Forwarder(settings(tmp_path / "s"), told.append):
+        outside = await talk("127.0.0.1", proxy_port, asked)
+    sentence = (
+        "example.org:443 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+        "`--allow HOST[:PORT]`; it allows nothing."
+    )
+    assert told == [sentence, sentence]
+    for said in (answer, outside):
+        assert said.startswith(f"HTTP/1.1 403 {sentence}\r\n".encode())
+        assert said.endswith(f"\r\n\r\n{sentence}\n".encode())
+
+
+async def test_what_chromium_asks_for_by_itself_is_told_to_no_cell(proxy_port: int) -> None:
+    told: list[str] = []
+    async with Forwarder(HostSettings(door="fd:3", own_loopback=True), told.append):
+        answer = await talk("127.0.0.1", proxy_port, b"CONNECT update.googleapis.com:443 HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 403 update.googleapis.com:443 is not on the allow-list")
+    assert told == []
+
+
 def test_programs_are_sent_to_the_proxy_by_both_spellings(tmp_path: Path) -> None:
     assert proxy_environment(settings(tmp_path / "s")) == {
         "http_proxy": "http://127.0.0.1:3128",
         "https_proxy": "http://127.0.0.1:3128",
         "all_proxy": "http://127.0.0.1:3128",
-        "no_proxy": "localhost,127.0.0.1,::1",
+        "no_proxy": "localhost,sandbox,127.0.0.1,0.0.0.0,::1",
         "HTTP_PROXY": "http://127.0.0.1:3128",
         "HTTPS_PROXY": "http://127.0.0.1:3128",
         "ALL_PROXY": "http://127.0.0.1:3128",
-        "NO_PROXY": "localhost,127.0.0.1,::1",
+        "NO_PROXY": "localhost,sandbox,127.0.0.1,0.0.0.0,::1",
         "NODE_USE_ENV_PROXY": "1",
     }

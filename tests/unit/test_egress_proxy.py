@@ -208,12 +208,14 @@ async def test_an_upgrade_becomes_a_tunnel(tmp_path: Path) -> None:
         (
             "GET http://other.example/x HTTP/1.1",
             "other.example",
-            "other.example:80 is not on the allow-list of this sandbox, which allows *.example.org, 10.0.0.1:80.",
+            "other.example:80 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+            "`--allow HOST[:PORT]`; it allows *.example.org, 10.0.0.1:80.",
         ),
         (
             "CONNECT 169.254.169.254:80 HTTP/1.1",
             "169.254.169.254",
-            "169.254.169.254:80 is not on the allow-list of this sandbox, which allows *.example.org, 10.0.0.1:80.",
+            "169.254.169.254:80 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+            "`--allow HOST[:PORT]`; it allows *.example.org, 10.0.0.1:80.",
         ),
         (
             "CONNECT in.example.org:443 HTTP/1.1",

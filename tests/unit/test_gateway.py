@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +19,7 @@ from cellwright.gateway.auth import own_hosts, service_token
 from cellwright.pool import Pool
 from cellwright.sandbox.base import Spec
 from cellwright.testing.fake_sandbox import FakeBackend
+from cellwright_kernel.wire import CODE_BYTES
 
 TOKEN = "t" * 40
 
@@ -171,6 +173,41 @@ async def test_every_refusal_is_a_status_and_one_sentence(
     assert (await client.get("/v1/sessions")).json()[0]["executing"] is None
 
 
+async def test_the_description_of_the_service_has_what_execute_reads(client: httpx2.AsyncClient) -> None:
+    description = (await client.get("/openapi.json")).json()
+    asked = description["paths"]["/execute"]["post"]["requestBody"]
+    schema = asked["content"]["application/json"]["schema"]
+    assert asked["required"] is True
+    assert schema["required"] == ["session_id", "language", "code"]
+    assert {name: (field["type"], field.get("enum")) for name, field in schema["properties"].items()} == {
+        "session_id": ("string", None),
+        "language": ("string", ["python", "javascript"]),
+        "code": ("string", None),
+    }
+    assert schema["properties"]["code"]["description"] == f"At most {CODE_BYTES} bytes of UTF-8."
+    assert re.fullmatch(schema["properties"]["session_id"]["pattern"], "../x") is None
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        ({"content": b"{"}, "it is not JSON"),
+        ({"json": []}, "the body: Input should be a valid dictionary or instance of ExecuteRequest"),
+        ({"json": {"language": "python"}}, "session_id: Field required"),
+        ({"json": body(code=1)}, "code: Input should be a valid string"),
+        ({"json": body(language="cobol")}, "language: Input should be 'python' or 'javascript'"),
+    ],
+)
+async def test_execute_says_what_it_could_not_read(
+    client: httpx2.AsyncClient, request_: dict[str, object], sentence: str
+) -> None:
+    response = await client.post("/execute", **request_)  # type: ignore[arg-type]
+    assert response.json() == {
+        "error": f"The request could not be read: {sentence}. Nothing ran.",
+        "kind": "BadRequest",
+    }
+
+
 async def test_health_needs_no_token(client: httpx2.AsyncClient) -> None:
     response = await client.get("/health", headers={"Authorization": ""})
     said = {"ready": True, "language": "python", "session_bound": False}
@@ -198,6 +235,9 @@ async def test_a_session_is_opened_used_shown_and_closed(client: httpx2.AsyncCli
     assert (cell["status"], cell["outputs"][0]["text"]) == ("ok", "hi\n")
     shown = (await client.get("/v1/sessions/mine/cells/1")).json()
     assert shown["outputs"] == cell["outputs"]
+    (listed,) = (await client.get("/v1/sessions")).json()
+    assert listed == {**opened.json(), "cells": 1, "idle_s": listed["idle_s"]}
+    assert (opened.json()["cells"], opened.json()["opened_at"][-1]) == (0, "Z")
     png = (await client.get("/v1/sessions/mine/screen.png")).content
     assert int.from_bytes(png[16:20]) == 800
     assert (await client.delete("/v1/sessions/mine")).status_code == 204

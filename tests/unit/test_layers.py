@@ -21,7 +21,7 @@ LAYERS = (
     ("sandbox", "model"),
     ("egress",),
     ("answer",),
-    ("errors",),
+    ("errors", "counted"),
 )
 """The outside's parts, from the top down; a part may import what stands below its line, and its own files."""
 

@@ -212,7 +212,7 @@ async def test_spent_cells_are_answered_and_end_with_a_summary():
     outcome, model = await driven(calls("log('a')", "log('b')"), says("One of two."), budget=Budget(cells=1))
     assert (outcome.status, outcome.cells) == ("budget", 1)
     assert answered(model)[0][1] == "a"
-    assert "budget of this task is spent (1 cells)" in answered(model)[1][1]
+    assert "budget of this task is spent (1 cell)" in answered(model)[1][1]
 
 
 async def test_seconds_are_counted_by_the_clock():

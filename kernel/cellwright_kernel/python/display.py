@@ -32,12 +32,13 @@ class Show:
         self._writer = writer
         self._formatter = formatter
 
-    def log(self, value: object = "") -> None:
-        """Send one text to whoever runs this session: exactly str(value)."""
+    def log(self, value: object = "", *more: object) -> None:
+        """Send one text to whoever runs this session: exactly str(value); of several values as print() does, by spaces."""
+        text = " ".join(map(str, (value, *more))) if more else str(value)
         if self._writer.forked:
-            self._writer.forked.write("stdout", f"{value}\n")
+            self._writer.forked.write("stdout", f"{text}\n")
         else:
-            self._writer.log(current_origin(), str(value))
+            self._writer.log(current_origin(), text)
 
     def display(self, *values: Any, **options: Any) -> Any:
         """Show values: images, figures, image files, base64 images or anything with a repr.

@@ -34,7 +34,7 @@ def attach(
     """Let `jupyter console`, or any Jupyter client, attach to a kernel of a session until Ctrl-C."""
     language = options.language_from(lang)
     path = f"/v1/sessions/{quote(session, safe='')}/kernels/{language}"
-    service = address(session)
+    service = address(session, "Nothing was attached. Start it, and execute a cell in the session.")
     with service_client(service) as client:
         connection = _connection(checked(client.get(f"{path}/connection")).content)
     try:

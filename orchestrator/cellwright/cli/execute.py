@@ -38,7 +38,11 @@ def execute(
     *,
     asked: options.SpecOptions,
 ) -> None:
-    """Execute one cell and print what it gave."""
+    """Execute one cell and print what it gave.
+
+    Exit status: 0 when the cell ended ok; 1 when it ended otherwise, by an error of the code, say; 2 used wrongly; 3 this
+    machine is missing something; 130 Ctrl-C.
+    """
     text, language = _code(code, file), options.language_from(lang)
     if session is not None:
         if asked.shapes_sandbox:
@@ -77,7 +81,8 @@ def _in_service(session: str, code: str, language: Language, deadline_s: float |
     body: dict[str, object] = {"code": code, "language": language}
     if deadline_s is not None:
         body["deadline_s"] = deadline_s  # else the service's own holds
-    with service_client(address(session)) as client:
+    otherwise = "Nothing ran. Start it, or leave --session out to open a session for this one cell."
+    with service_client(address(session, otherwise)) as client:
         checked(client.post("/v1/sessions", json={"session_id": session}))
         try:
             response = checked(client.post(f"/v1/sessions/{session}/cells", json=body))

@@ -17,6 +17,7 @@ from rich.text import Text as Styled
 
 from cellwright.cli.plain import plain
 from cellwright.cli.styles import STYLE_OF_SOURCE
+from cellwright.counted import counted
 from cellwright.model.base import Delta, Usage
 from cellwright.progress import (
     Arriving,
@@ -86,7 +87,7 @@ class Live:
         """Show how it ended."""
         if outcome.reason:
             self._page.line(plain(outcome.reason), "yellow")
-        counts = f"{outcome.turns} turns, {outcome.cells} cells, {_tokens(outcome.usage)}"
+        counts = f"{counted(outcome.turns, 'turn')}, {counted(outcome.cells, 'cell')}, {_tokens(outcome.usage)}"
         self._page.line(
             f"{outcome.status}: {counts} · {outcome.run_dir}", _END_STYLES.get(outcome.status, "bold yellow")
         )

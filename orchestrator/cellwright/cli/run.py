@@ -23,6 +23,7 @@ from cellwright.budget import Budget
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.live import Live
+from cellwright.counted import counted
 from cellwright.errors import UsageError
 from cellwright.model.base import DEFAULT_MODEL
 from cellwright.model.script import Script
@@ -129,7 +130,7 @@ async def _emulate(emulator: Emulator) -> None:
     from cellwright.model.emulator import API_KEY  # noqa: PLC0415 - see above
 
     async with emulator:
-        print(f"{len(emulator.script.turns)} turns of {emulator.script.name} at {emulator.base_url}")
+        print(f"{counted(len(emulator.script.turns), 'turn')} of {emulator.script.name} at {emulator.base_url}")
         print(f"export OPENAI_BASE_URL={emulator.base_url}")
         print(f"export OPENAI_API_KEY={API_KEY}")
         print("ready", flush=True)

@@ -16,6 +16,8 @@ from rich.text import Text
 
 from cellwright.cli.plain import plain
 from cellwright.cli.show import STYLE_OF_STATUS, console_for_output, show_run
+from cellwright.cli.tables import new_table, print_table
+from cellwright.counted import counted
 from cellwright.record import Run, RunSummary, Verdict, find_run, list_runs, read_run, runs_folder, verify
 from cellwright.record.totals import totals_of
 
@@ -32,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def runs(*, limit: Limit = 20, as_json: Json = False) -> None:
-    """List the runs of this machine, newest first."""
+    """List the runs of this machine, newest first, with how each ended and how its last cell did."""
     found = list_runs()
     if as_json:
         _print_json([summary.model_dump(mode="json") for summary in found[:limit]])
@@ -41,9 +43,9 @@ def runs(*, limit: Limit = 20, as_json: Json = False) -> None:
     if not found:
         console.print(Text(f"There are no runs in {runs_folder()} yet. `cellwright exec 'log(41 + 1)'` makes one."))
         return
-    console.print(_table(found[:limit], console))
-    if len(found) > limit:
-        console.print(Text(f"{len(found) - limit} older runs are not shown; --limit {len(found)} lists all."))
+    print_table(_table(found[:limit], console), console)
+    if (older := len(found) - limit) > 0:
+        console.print(Text(f"{counted(older, 'older run')} not shown; --limit {len(found)} lists all."))
 
 
 def show(run: RunArgument, *, as_json: Json = False) -> None:
@@ -67,19 +69,15 @@ def check(run: RunArgument, *, as_json: Json = False) -> None:
 
 
 def _table(summaries: list[RunSummary], console: Console) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("run", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("driver", no_wrap=True)
-    table.add_column("cells", justify="right", no_wrap=True)
-    table.add_column("task", no_wrap=console.is_terminal, overflow="ellipsis" if console.is_terminal else "fold")
+    table = new_table(console, "run", "status", "driver", "cells", "last cell", "task or first line")
     for summary in summaries:
         table.add_row(
             Text(plain(summary.run_id)),
             Text(summary.status, style=STYLE_OF_STATUS.get(summary.status, "")),
             summary.driver,
             "" if summary.cells is None else str(summary.cells),
-            Text(" ".join(plain(summary.task or "").split())),
+            Text(summary.last_cell or "", style=STYLE_OF_STATUS.get(summary.last_cell or "", "")),
+            Text(" ".join(plain(summary.task or summary.first_line or "").split())),
         )
     return table
 

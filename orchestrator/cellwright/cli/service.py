@@ -63,23 +63,36 @@ class Address:
     token: str = field(repr=False)
 
 
-def address(session_id: str) -> Address:
-    """Return where the service is that a session is in, or is to be opened in.
+def running_services(otherwise: str) -> list[Address]:
+    """Return where services run: at `CELLWRIGHT_URL` where that is set, else all of this user.
 
     Args:
-        session_id: It decides where several services run, and `CELLWRIGHT_URL` does not.
+        otherwise: What is left and what to do where there is none, in sentences.
 
     Raises:
         ServiceUnreachable: None is running.
-        UsageError: Several are, and it cannot be told which one is meant.
     """
     named = os.environ.get("CELLWRIGHT_URL")
     running = [Address(url, _token()) for url in ([named] if named else _announced())]
     if not running:
         raise ServiceUnreachable(
-            "No `cellwright serve` of this user is running. Its sessions live as long as it does. Nothing ran. "
-            "Start it, or leave --session out to open a session for this one cell."
+            f"No `cellwright serve` of this user is running. Its sessions live as long as it does. {otherwise}"
         )
+    return running
+
+
+def address(session_id: str, otherwise: str) -> Address:
+    """Return where the service is that a session is in, or is to be opened in.
+
+    Args:
+        session_id: It decides where several services run, and `CELLWRIGHT_URL` does not.
+        otherwise: As for `running_services`.
+
+    Raises:
+        ServiceUnreachable: None is running.
+        UsageError: Several are, and it cannot be told which one is meant.
+    """
+    running = running_services(otherwise)
     having = running if len(running) == 1 else [service for service in running if _has(service, session_id)]
     if len(having) == 1:
         return having[0]

@@ -17,10 +17,11 @@ from rich.text import Text
 
 from cellwright.cli.plain import plain
 from cellwright.cli.styles import STYLE_OF_SOURCE
+from cellwright.counted import counted
 from cellwright.record import Record, Run, StoredCell, records
 from cellwright.record.stored import StoredImage, StoredText
 from cellwright.record.totals import Totals, messages_of, totals_of
-from cellwright_kernel.wire import Language
+from cellwright_kernel.wire import Language, Rung
 
 STYLE_OF_STATUS: Final[Mapping[str, str]] = {
     "done": "green",
@@ -37,6 +38,13 @@ STYLE_OF_STATUS: Final[Mapping[str, str]] = {
     "kernel_died": "red",
     "sandbox_lost": "red",
     "denied": "red",
+}
+
+_ENDED_BY: Final[Mapping[Rung, str]] = {
+    "interrupt": "ended by an interrupt",
+    "kill_children": "ended by killing the processes that it had started",
+    "kill_kernel": "ended by killing its kernel",
+    "replace_sandbox": "ended with its sandbox, which was given up",
 }
 
 
@@ -138,7 +146,7 @@ def _session(record: records.SessionOpened | records.SessionClosed) -> Iterator[
     elif record.reason:
         yield Text(_one_line(f"session closed: {record.reason}"))
     for file in record.files:
-        yield Text(_one_line(f"file copied {went}: {file.path} ({file.size_bytes} bytes)"))
+        yield Text(_one_line(f"file copied {went}: {file.path} ({counted(file.size_bytes, 'byte')})"))
 
 
 def _cell(cell: StoredCell, run: Run, console: Console) -> Iterator[RenderableType]:
@@ -149,8 +157,8 @@ def _cell(cell: StoredCell, run: Run, console: Console) -> Iterator[RenderableTy
         title.append(unfinished, style=STYLE_OF_STATUS["running" if run.is_live else "open"])
     else:
         title.append(closed.status, style=STYLE_OF_STATUS[closed.status])
-        rung = f", ended by rung {closed.rung}" if closed.rung else ""
-        title.append(f" in {_seconds(closed.duration_ms)}{rung}")
+        how = f", {_ENDED_BY[closed.rung]}" if closed.rung else ""
+        title.append(f" in {_seconds(closed.duration_ms)}{how}")
     yield title
     yield _code(plain(opened.code), opened.language, console)
     outputs = closed.outputs if closed else ()
@@ -189,7 +197,7 @@ def _footer(totals: Totals) -> Iterator[Text]:
     by_status = ", ".join(f"{count} {status}" for status, count in sorted(totals.cells_by_status.items()))
     yield Text.assemble(
         ("totals   ", "bold"),
-        f"{totals.turns} turns, {totals.cells} cells",
+        f"{counted(totals.turns, 'turn')}, {counted(totals.cells, 'cell')}",
         f" ({by_status})" if by_status else "",
         f" in {_seconds(totals.cells_ms)}, {totals.input_tokens} tokens in, {totals.output_tokens} out",
         f", egress {totals.egress_allowed} allowed, {totals.egress_refused} refused",

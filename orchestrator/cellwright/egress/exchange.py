@@ -178,7 +178,11 @@ class Exchange:
         where = _where(target.host, target.port)
         rule = self._allow.rule_for(target.host, target.port)
         if rule is None:
-            raise _Stopped(403, f"{where} is not on the allow-list of this sandbox, which allows {self._allow}.")
+            raise _Stopped(
+                403,
+                f"{where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+                f"`--allow HOST[:PORT]`; it allows {self._allow}.",
+            )
         if rule.address is not None:
             return _Way(rule.entry, (rule.address,))
         addresses = LOCALHOST_ADDRESSES if rule.host == LOCALHOST else await self._addresses(target)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cellwright.answer import answer
 from cellwright.errors import BadRequest, CodeTooLarge
@@ -33,15 +33,23 @@ router = APIRouter()
 class ExecuteRequest(BaseModel):
     """The body of `POST /execute`."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, use_attribute_docstrings=True)
 
-    session_id: str
-    """A UUID or up to 128 letters, digits, dots, hyphens and underscores."""
+    session_id: str = Field(json_schema_extra={"pattern": f"^{SESSION_ID.pattern}$"})
+    """A UUID or up to 128 letters, digits, dots, hyphens and underscores. Opened if there is none of this id."""
     language: Literal["python", "javascript"]
+    """Which kernel of the session executes it."""
     code: str
+    """At most 65536 bytes of UTF-8."""
 
 
-@router.post("/execute")
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": ExecuteRequest.model_json_schema()}}}
+}
+"""What the route reads, for those who read its description: it takes the body itself, to refuse each fault by its name."""
+
+
+@router.post("/execute", openapi_extra=_BODY)
 async def execute(request: Request) -> JSONResponse:
     """Execute code in the session of this id, which is opened if there is none."""
     arrived = time.monotonic()

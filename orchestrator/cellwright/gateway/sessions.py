@@ -53,6 +53,10 @@ class SessionView(BaseModel):
 
     session_id: str
     run_id: str
+    opened_at: str
+    """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
+    cells: int
+    """Cells begun so far."""
     executing: int | None
     """Number of the running cell; null when idle."""
     idle_s: float
@@ -180,6 +184,8 @@ def _view(session: Session) -> SessionView:
     return SessionView(
         session_id=session.id,
         run_id=session.run_id,
+        opened_at=session.journal.info.created_at,
+        cells=session.journal.cells,
         executing=session.executing,
         idle_s=round(session.idle_s, 3),
         sandbox=session.info,

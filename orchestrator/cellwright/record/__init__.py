@@ -4,7 +4,8 @@ from cellwright.record.blobs import Blobs
 from cellwright.record.folder import find_run, new_run_id, runs_folder
 from cellwright.record.journal import Journal, Keep, open_run
 from cellwright.record.lines import Line, Problem
-from cellwright.record.reader import Run, RunSummary, StoredCell, list_runs, read_run
+from cellwright.record.listing import RunSummary, list_runs
+from cellwright.record.reader import Run, StoredCell, read_run
 from cellwright.record.records import Record, RunInfo, recorded_spec
 from cellwright.record.verdict import Verdict, verify
 

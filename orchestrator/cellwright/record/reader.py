@@ -1,28 +1,25 @@
 """A run on disk, read.
 
 Flows in: a run's folder, also one that is being written, was torn by a crash, or was changed. Flows out: a `Run` with
-everything that can be read, and the problems; or summaries of many runs. Decided here: a run's status, and that a
-list of runs reads no more of each than its `run.json` and the journal's tail.
+everything that can be read, and the problems. Decided here: a run's status, and where a late output belongs.
 """
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, overload
+from typing import overload
 
-from cellwright.errors import JournalCorrupt, RunNotFound
+from cellwright.errors import RunNotFound
 from cellwright.record.blobs import Blobs, read_file
-from cellwright.record.chain import NotSealed, digest, unseal
-from cellwright.record.folder import read_info, run_names, runs_folder
+from cellwright.record.chain import digest
+from cellwright.record.folder import read_info
 from cellwright.record.lines import JOURNAL, Line, Problem, refuse_faults, scan
 from cellwright.record.lock import is_locked
 from cellwright.record.records import (
-    RECORD,
     CellClosed,
     CellOpened,
     LateOutput,
@@ -34,10 +31,8 @@ from cellwright.record.records import (
     Screen,
     SessionClosed,
 )
-from cellwright.record.stored import Recorded, StoredOutput, restored
+from cellwright.record.stored import StoredOutput, restored
 from cellwright_kernel.wire import Cell
-
-_TAIL_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -75,12 +70,12 @@ class Run:
     @property
     def status(self) -> RunStatus:
         """How it ended; `running` while somebody writes it, `open` when a crash left it without an end."""
-        return _status(self.end, is_live=self.is_live)
+        return status_of(self.end, is_live=self.is_live)
 
     @property
     def end(self) -> RunClosed | None:
         """The record of its end; absent when it has none, or was opened again since."""
-        return _end(self.records)
+        return end_of(self.records)
 
     @property
     def blobs(self) -> Blobs:
@@ -172,24 +167,6 @@ class Cells(Sequence[Cell]):
         return self._run.load(self._run.stored_cells[index])
 
 
-class RunSummary(Recorded):
-    """One line of the list of runs."""
-
-    run_id: str
-    folder: str
-    created_at: str
-    status: RunStatus
-    driver: str
-    task: str | None = None
-    model: str | None = None
-    cells: int | None = None
-    """Absent when it could not be told from the journal's tail."""
-    turns: int | None = None
-    """Absent when the run has no end."""
-    ended_at: str | None = None
-    """Absent when the run has no end."""
-
-
 def read_run(folder: Path) -> Run:
     """Read a run, also a torn or changed one: what can be read is there, the rest is named in `problems`.
 
@@ -210,58 +187,17 @@ def read_run(folder: Path) -> Run:
     return Run(folder, info, found.lines, problems, is_live)
 
 
-def list_runs(root: Path | None = None) -> list[RunSummary]:
-    """Return the runs in a folder (by default the runs folder), newest first; folders that hold no run are left out."""
-    runs = root or runs_folder()
-    summaries = []
-    for name in run_names(runs):
-        try:
-            summaries.append(_summary(runs / name))
-        except (RunNotFound, JournalCorrupt):
-            continue
-    return summaries
+def end_of(records: Sequence[Record]) -> RunClosed | None:
+    """Return the record of a run's end; absent when it has none, or was opened again since."""
+    last = next((record for record in reversed(records) if not isinstance(record, Note)), None)
+    return last if isinstance(last, RunClosed) else None  # anything else after an end: the run was resumed
 
 
-def _summary(folder: Path) -> RunSummary:
-    _, info = read_info(folder)
-    is_live = is_locked(folder / JOURNAL)
-    tail = _tail(folder / JOURNAL)
-    end = _end(tail)
-    seen = [record.number for record in tail if isinstance(record, CellOpened | CellClosed)]
-    return RunSummary(
-        run_id=info.run_id,
-        folder=str(folder),
-        created_at=info.created_at,
-        status=_status(end, is_live=is_live),
-        driver=info.driver,
-        task=info.task,
-        model=info.model,
-        cells=end.cells if end else max(seen, default=None),
-        turns=end.turns if end else None,
-        ended_at=end.at if end else None,
-    )
-
-
-def _tail(path: Path) -> tuple[Record, ...]:
-    """Return the last whole records that fit into the tail; of a closed run only its end."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            start = file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read().split(b"\n")
-    except OSError:
-        return ()
-    records: list[Record] = []
-    for line in reversed(lines[1 if start else 0 : -1]):
-        try:
-            fields = unseal(line).body
-            fields.pop("n", None), fields.pop("previous", None)
-            records.insert(0, RECORD.validate_python(fields))
-        except (NotSealed, ValueError):
-            continue
-        if isinstance(records[0], RunClosed):
-            break
-    return tuple(records)
+def status_of(end: RunClosed | None, *, is_live: bool) -> RunStatus:
+    """Return a run's status, given its end and whether somebody writes it."""
+    if is_live:
+        return "running"
+    return end.status if end else "open"
 
 
 def _late_outputs(records: Sequence[Record]) -> defaultdict[int, list[StoredOutput]]:
@@ -303,14 +239,3 @@ def _screens_after(records: Sequence[Record]) -> dict[int, str]:
             case _:
                 pass
     return after
-
-
-def _end(records: tuple[Record, ...]) -> RunClosed | None:
-    last = next((record for record in reversed(records) if not isinstance(record, Note)), None)
-    return last if isinstance(last, RunClosed) else None  # anything else after an end: the run was resumed
-
-
-def _status(end: RunClosed | None, *, is_live: bool) -> RunStatus:
-    if is_live:
-        return "running"
-    return end.status if end else "open"

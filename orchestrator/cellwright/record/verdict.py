@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, assert_never
 
+from cellwright.counted import counted
 from cellwright.errors import JournalCorrupt, RunNotFound
 from cellwright.record.blobs import Blobs, read_file
 from cellwright.record.chain import NotSealed, digest, unseal
@@ -60,7 +61,7 @@ class Verdict(Recorded):
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        checked = f"{self.records} records and {self.blobs} blobs checked"
+        checked = f"{counted(self.records, 'record')} and {counted(self.blobs, 'blob')} checked"
         match self.status:
             case "whole":
                 said = f"{checked}: the run is as it was written."

@@ -86,6 +86,7 @@ async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | N
 
         def command_at(door: str) -> list[str]:
             settings = host_settings(spec, door=door, forwards=forwards(spec.allow))
+            settings = settings.model_copy(update={"own_loopback": True})
             if egress_socket is not None:
                 settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
             return [command, "--args", str(args), "--", *_inner(spec, settings)]

@@ -136,9 +136,9 @@ def test_exit_status_is_the_same_as_without_a_service(service, says, monkeypatch
 
 def test_the_only_service_is_the_one_that_is_meant(service) -> None:
     with announced(service):
-        assert address("any") == Address(service, TOKEN)
+        assert address("any", "Start it.") == Address(service, TOKEN)
     with pytest.raises(ServiceUnreachable):
-        address("any")
+        address("any", "Start it.")
 
 
 @pytest.mark.slow
@@ -149,24 +149,24 @@ def test_of_several_services_the_one_that_has_the_session_is_meant(service, says
         others.enter_context(announced(other))
         open_session(service, "one")
         open_session(other, "two")
-        assert address("one").url == service
-        assert address("two").url == other
+        assert address("one", "Start it.").url == service
+        assert address("two", "Start it.").url == other
         assert says("exec", "--session", "two", "log(41 + 1)") == 0
         assert capsys.readouterr().out == "42\n"
         with pytest.raises(
             UsageError, match=r"none of them shows a session 'three'\. Nothing ran\. Set CELLWRIGHT_URL"
         ):
-            address("three")
+            address("three", "Start it.")
         open_session(other, "one")
         with pytest.raises(UsageError, match="several of them show a session 'one'"):
-            address("one")
+            address("one", "Start it.")
 
 
 def test_the_first_service_is_found_again_when_the_second_has_ended(service) -> None:
     with announced(service):
         with announced("http://127.0.0.1:9"):
             pass
-        assert address("any").url == service
+        assert address("any", "Start it.").url == service
 
 
 @pytest.mark.slow
@@ -184,11 +184,11 @@ def test_a_service_that_was_killed_counts_no_more(service, clean_environment) ->
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as killed:
         assert killed.stdout is not None
         assert killed.stdout.readline() == b"1\n"
-        assert address("any").url == "http://127.0.0.1:9"
+        assert address("any", "Start it.").url == "http://127.0.0.1:9"
         killed.kill()
     with pytest.raises(ServiceUnreachable):
-        address("any")
+        address("any", "Start it.")
     assert len(list((clean_environment / "services").iterdir())) == 1
     with announced(service):
-        assert address("any").url == service
+        assert address("any", "Start it.").url == service
     assert list((clean_environment / "services").iterdir()) == []

@@ -19,7 +19,7 @@ from Xlib import display as xlib
 from Xlib.ext import xtest
 
 from cellwright_kernel.child import Child, NotUp
-from cellwright_kernel.desktop import Desktop
+from cellwright_kernel.desktop import Desktop, _number_from
 from cellwright_kernel.wire import HostSettings
 
 pytestmark = [pytest.mark.slow]
@@ -196,3 +196,17 @@ def _runs(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+async def test_the_displays_number_may_come_apart_from_its_newline() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    try:
+        said = bytearray()
+        assert await _number_from(reader, said) is None
+        for part, number in ((b"10", None), (b"7", None), (b"\n", 107)):
+            os.write(writer, part)
+            assert await _number_from(reader, said) == number
+    finally:
+        os.close(reader)
+        os.close(writer)

@@ -138,6 +138,7 @@ def test_list_tells_each_run_newest_first(closed_run: Path, info: RunInfo) -> No
             task=info.task,
             model=info.model,
             cells=1,
+            last_cell="error",
             turns=1,
             ended_at=end.at,
         ),
@@ -153,11 +154,34 @@ def test_end_is_found_behind_more_than_the_tail(tmp_path: Path, info: RunInfo) -
     assert list_runs(tmp_path)[0].status == "done"
 
 
+def test_list_tells_the_first_line_of_a_run_without_a_task(tmp_path: Path, info: RunInfo, cell: Cell) -> None:
+    with Journal.create(tmp_path / "run", info.model_copy(update={"task": None})) as journal:
+        journal.append(Note(text="Something came first."))
+        for number, code in enumerate(("\n\n  1/0  # why\nlog(2)", "log(3)"), start=1):
+            journal.append(CellOpened.of(cell.model_copy(update={"number": number, "code": code})))
+    assert [summary.first_line for summary in list_runs(tmp_path)] == ["1/0  # why"]
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_list_tells_how_the_last_cell_ended(tmp_path: Path, info: RunInfo, cell: Cell, size: int) -> None:
+    """Also where that cell said more than the shorter tail holds."""
+    outputs = tuple(Text(text="x" * (size // 20), source="log") for _ in range(20))
+    journal = Journal.create(tmp_path / "run", info)
+    journal.append(CellOpened.of(cell))
+    assert [(summary.cells, summary.last_cell) for summary in list_runs(tmp_path)] == [(1, "running")]
+    journal.cell_closed(cell.model_copy(update={"status": "timeout", "outputs": outputs}))
+    assert [summary.last_cell for summary in list_runs(tmp_path)] == ["timeout"]
+    journal.append(CellOpened.of(cell.model_copy(update={"number": 2})))
+    journal.leave()
+    crashed = [(summary.status, summary.cells, summary.last_cell) for summary in list_runs(tmp_path)]
+    assert crashed == [("open", 2, None)]
+
+
 @pytest.mark.slow
 def test_thousand_runs_are_listed_within_a_second(closed_run: Path, info: RunInfo) -> None:
     journal = (closed_run / "journal.jsonl").read_bytes()
     for number in range(999):
-        copy = info.model_copy(update={"run_id": f"2026-11-28-000000-{number:06x}"})
+        copy = info.model_copy(update={"run_id": f"2026-11-28-000000-{number:06x}", "task": None})
         folder = closed_run.parent / copy.run_id
         folder.mkdir()
         (folder / "run.json").write_text(copy.model_dump_json())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.cells import cell_len
+from rich.text import Text as Ansi
 from tests.unit.record.conftest import PNG
 from typer.testing import CliRunner, Result
 
@@ -26,11 +28,25 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_runs_lists_them_newest_first(closed_run: Path, info: RunInfo) -> None:
     assert _call("runs").stdout.splitlines() == [
-        "run                       status  driver  cells  task            ",
-        f"{info.run_id}  done    loop        1  Fill in the form",
+        "run                       status  driver  cells  last cell  task or first line",
+        f"{info.run_id}  done    loop        1  error      Fill in the form",
     ]
     [summary] = json.loads(_call("runs", "--json").stdout)
     assert (summary["run_id"], summary["status"], summary["folder"]) == (info.run_id, "done", str(closed_run))
+
+
+def test_runs_fits_a_terminal_whatever_the_width_of_the_words(
+    tmp_path: Path, info: RunInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wide character counts for two; what doesn't fit is cut there, and nothing is filled up in a pipe."""
+    for number, task in enumerate(("日本語" * 40, "words " * 60)):
+        wide = info.model_copy(update={"run_id": f"{info.run_id[:-1]}{number}", "task": task})
+        Journal.create(tmp_path / "runs" / wide.run_id, wide).leave()
+    assert [cell_len(line) for line in _call("runs").stdout.splitlines()] == [78, 60 + 359, 60 + 240]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = Ansi.from_ansi(_call("runs").stdout).plain.splitlines()
+    assert [cell_len(line) for line in shown] == [100, 100, 100]
 
 
 def test_runs_says_how_to_make_the_first_one(tmp_path: Path) -> None:
@@ -60,7 +76,7 @@ def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
             "── turn 1 (900 ms)",
             "commentary: Look",
             "",
-            "── cell 1, python: error in 1.5 s, ended by rung interrupt",
+            "── cell 1, python: error in 1.5 s, ended by an interrupt",
             "   s = '?'",
             "   print('hi')",
             " > hi",
@@ -78,7 +94,7 @@ def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
             "",
             "summary  All is filled in.",
             "",
-            "totals   1 turns, 1 cells (1 error) in 1.5 s, 50 tokens in, 7 out, egress 2 allowed, 41 refused",
+            "totals   1 turn, 1 cell (1 error) in 1.5 s, 50 tokens in, 7 out, egress 2 allowed, 41 refused",
             "",
         ]
     )
