@@ -36,7 +36,7 @@ from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.devtools import Devtools, DevtoolsError
 from cellwright_kernel.downloads import Downloads
 from cellwright_kernel.egress import PROXY_URL, has_proxy
-from cellwright_kernel.processes import is_alive
+from cellwright_kernel.processes import is_alive, is_ending
 from cellwright_kernel.windows import Metrics, Windows, measure
 from cellwright_kernel.wire import HostSettings
 
@@ -146,6 +146,11 @@ class Browser:
     def running(self) -> bool:
         """True while Chromium runs."""
         return self._child is not None and self._child.running
+
+    @property
+    def is_ending(self) -> bool:
+        """True when Chromium was killed, is exiting or has ended: from that moment on, and not from when it is noticed."""
+        return self._child is not None and (not self._child.running or is_ending(self._child.pid))
 
     @property
     def fault(self) -> str | None:

@@ -2,7 +2,7 @@
 
 Flows in: the settings. Flows out: a desktop that is up, or a sentence why not; later, sentences to the model about what
 ended and was started again. Decided here: the order of starting (display first, the rest side by side), what counts as
-usable, and how often something that keeps ending is started again.
+usable, from which moment on it is not, and how often something that keeps ending is started again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,27 @@ _RESTARTS: Final = 5
 _RESTARTS_WITHIN_S: Final = 60.0
 """More restarts than that in this time, and the desktop is left as it is."""
 _LOOK_EVERY_S: Final = 0.01
+
+
+class Usable(asyncio.Event):
+    """Set while the desktop can be used.
+
+    Whoever asks when the browser has just died is not told by news of it that are still to come: a cell that is sent a
+    millisecond after it would be given the dead one.
+
+    Args:
+        is_ending: Says whether the browser is dying, and somebody watches who will notice, and set this again.
+    """
+
+    def __init__(self, is_ending: Callable[[], bool]) -> None:
+        super().__init__()
+        self._is_ending = is_ending
+
+    def is_set(self) -> bool:
+        """Look, and say."""
+        if super().is_set() and self._is_ending():
+            self.clear()
+        return super().is_set()
 
 
 class DesktopKeeper:
@@ -46,7 +67,8 @@ class DesktopKeeper:
         self._browser: Browser | None = None
         self._last: Screenshot | None = None
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
-        self.usable = asyncio.Event()
+        self._is_watching = False
+        self.usable = Usable(lambda: self._is_watching and self._browser is not None and self._browser.is_ending)
         """Cleared while something is being started again."""
 
     @property
@@ -95,13 +117,15 @@ class DesktopKeeper:
         while self._browser is not None:
             browser_ended = asyncio.ensure_future(self._browser.watch())
             desktop_ended = asyncio.ensure_future(self._desktop.ended())
+            self._is_watching = True
             try:
                 await asyncio.wait({browser_ended, desktop_ended}, return_when=asyncio.FIRST_COMPLETED)
+                self.usable.clear()  # at once: a cell may come while the other watch is being ended
             finally:
+                self._is_watching = False
                 browser_ended.cancel()
                 desktop_ended.cancel()
                 await asyncio.wait({browser_ended, desktop_ended})
-            self.usable.clear()
             try:
                 if not await self._start_again():
                     return

@@ -22,6 +22,9 @@ MARK: Final = "CELLWRIGHT_KERNEL"
 """Variable in the environment of a kernel and of all it starts."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
+_EXITING: Final = 0x4
+"""PF_EXITING, of the flags in a process's `stat`."""
+_KILLED: Final = 1 << signal.SIGKILL - 1
 _PASSES: Final = 20
 """Sweeps after which killing gives up on processes that make new ones faster."""
 
@@ -122,16 +125,32 @@ def is_alive(pid: int) -> bool:
     return found is not None and found.state != "Z"
 
 
+def is_ending(pid: int) -> bool:
+    """Return whether a process does nothing any more: it was sent SIGKILL, or is exiting, or dead; 0.02 ms tell.
+
+    Whoever started it hears of that only once all its threads are gone and it is reaped.
+    """
+    fields = _stat(pid)
+    if len(fields) < 29:
+        return True
+    state, flags, signals = fields[0], int(fields[6]), int(fields[28])
+    return state in (b"Z", b"X") or bool(flags & _EXITING) or bool(signals & _KILLED)
+
+
 def _table() -> list[Process]:
     return [found for name in os.listdir(_PROC) if name.isdigit() and (found := _process(int(name)))]  # noqa: PTH208 - names only, 40 times as fast
 
 
 def _process(pid: int) -> Process | None:
-    # the name in parentheses may hold anything, parentheses too
-    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    fields = _stat(pid)
     if len(fields) < 20:
         return None
     return Process(pid, int(fields[1]), fields[0].decode(), int(fields[19]) / _TICKS)
+
+
+def _stat(pid: int) -> list[bytes]:
+    # from the third field on; the name in parentheses may hold anything, parentheses too
+    return _read(pid, "stat").rpartition(b")")[2].split()
 
 
 def _has_mark(process: Process, mark: str) -> bool:

@@ -141,6 +141,20 @@ async def test_objects_are_new_after_chromium_was_started_again(cells, browser):
     assert told.outputs[1] == ("result", "('', False)")
 
 
+async def test_a_cell_that_begins_as_chromium_dies_works_on_the_next_one(cells, browser):
+    """The kernel alone: nobody holds the cell back until the new one is up."""
+    await cells.run("await page.title();")
+    assert browser.pid is not None
+    os.kill(browser.pid, signal.SIGKILL)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(browser.restart())
+        told = await cells.run("await page.evaluate('1 + 1')")
+    assert told.outputs == [
+        ("notice", "The browser was closed or restarted: `browser`, `context` and `page` are new objects."),
+        ("result", "2"),
+    ]
+
+
 async def test_a_dialog_nobody_listens_for_is_dismissed_and_told(cells):
     await cells.run("await page.title();")
     told = await cells.run("await page.evaluate('confirm(\"pay?\")')")

@@ -2,8 +2,9 @@
 //
 // Flows in: the address of Chromium's DevTools (CELLWRIGHT_CDP) and each cell's code. Flows out: the three objects as they are
 // now, and a sentence when they are not the ones the model had. Decided here: when they are made, namely not before they are
-// named, since Playwright takes 0.5 s and 70 MB to load; that nothing is emulated, so that a page has the size of its window;
-// and that a dialog which opens in a cell of ours that does not listen for it is dismissed, and that is said.
+// named, since Playwright takes 0.5 s and 70 MB to load; how it is known that they are alive; that nothing is emulated, so that
+// a page has the size of its window; and that a dialog which opens in a cell of ours that does not listen for it is dismissed,
+// and that is said.
 'use strict';
 
 const path = require('node:path');
@@ -15,6 +16,7 @@ const { preparePictures } = require('./pictures.cjs');
 const NAMES = ['browser', 'context', 'page'];
 const WORDS = /\b(browser|context|page)\b/;
 const CONNECT_MS = 10_000;
+const ANSWER_MS = 2_000; // of a sign of life; 1 ms is usual, and a page that computes or shows a dialog does not lengthen it
 const RESTART_MS = 5_000;
 const TRY_EVERY_MS = 100;
 const NEW_BROWSER = 'The browser was closed or restarted: `browser`, `context` and `page` are new objects.';
@@ -22,12 +24,21 @@ const NEW_PAGE = 'The page was closed or has crashed: `page` is now another page
 
 const { setTimeout } = globalThis;
 
+class BrowserHangs extends Error {
+  constructor(waitedMs) {
+    super(`it did not answer within ${waitedMs / 1000} s`);
+  }
+}
+
 class BrowserLink {
   #outputs;
   #origins;
   #attached = null;
   #crashed = new WeakSet();
   #bound = {};
+  // whether cells that do not name the objects get living ones too: a function of an earlier cell may use them. Not before
+  // they were named, and not after they could not be made for such a cell
+  #isKept = false;
   dialogs = new OpenDialogs();
 
   constructor(outputs, origins) {
@@ -38,23 +49,29 @@ class BrowserLink {
   /** Define what this cell names and is not there yet, then go on. */
   bind(code, evaluator, goOn) {
     const isNamed = WORDS.test(code) && names(code);
-    if (!process.env.CELLWRIGHT_CDP || !(isNamed || this.#attached?.browser.isConnected())) return goOn();
+    if (!process.env.CELLWRIGHT_CDP || !(isNamed || this.#isKept)) return goOn();
     const lexical = new Set(evaluator.lexicalNames());
     const wanted = NAMES.filter((name) => !lexical.has(name) && this.#isFree(name));
-    if (!wanted.length || (!isNamed && this.#isAlive())) return goOn();
+    if (!wanted.length || (!isNamed && this.#looksAlive())) return goOn();
     const origin = this.#origins.current();
     // belongs to no cell, so that what a page's event handler prints belongs to the cell that runs then
-    this.#origins.apart(() => this.#objects(wanted.includes('page'))).then(
+    this.#origins.apart(() => this.#objects(isNamed, wanted.includes('page'))).then(
       (attached) => {
         for (const name of wanted) this.#set(name, attached[name]);
         goOn();
       },
       (error) => {
-        const [reason] = String(error.message).split('\n');
-        if (isNamed && !origin.interrupted) this.#outputs.notice(`The browser cannot be reached (${reason}); \`browser\`, \`context\` and \`page\` are not there.`);
+        if (isNamed && !origin.interrupted) this.#tellUnreachable(error);
         goOn();
       },
     );
+  }
+
+  #tellUnreachable(error) {
+    const [reason] = String(error.message).split('\n');
+    const left = this.#bound.browser ? 'those from before' : 'not there';
+    const advice = error instanceof BrowserHangs ? ' If it goes on so, end its process: another one is started.' : '';
+    this.#outputs.notice(`The browser cannot be reached (${reason}); \`browser\`, \`context\` and \`page\` are ${left}.${advice}`);
   }
 
   #isFree(name) {
@@ -66,60 +83,70 @@ class BrowserLink {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: true });
   }
 
-  #isAlive() {
+  #looksAlive() {
     const had = this.#attached;
     return had !== null && had.browser.isConnected() && !had.page.isClosed() && !this.#crashed.has(had.page);
   }
 
-  /** The three objects, alive; where the model has a `page` of its own, it is told of no other one. */
-  async #objects(pageIsOurs) {
-    if (this.#isAlive() && (await this.#answers())) return this.#attached;
+  /**
+   * The three objects, alive: for a cell that names one, Chromium is asked for a sign of life, and waited for if it is being
+   * started again. Where the model has a `page` of its own, it is told of no other one.
+   */
+  async #objects(isNamed, pageIsOurs) {
+    this.#isKept = isNamed;
     const had = this.#attached;
-    let attached = had?.browser.isConnected() ? await this.#withLivingPage(had).catch(() => null) : null;
-    if (attached) {
-      if (pageIsOurs) this.#outputs.notice(NEW_PAGE);
-    } else {
-      attached = await this.#connect();
-      if (had) this.#outputs.notice(NEW_BROWSER);
-    }
+    const attached = had ? await this.#living(had, pageIsOurs, isNamed ? RESTART_MS : 0) : await this.#connect(0);
+    this.#isKept = true;
     this.#attached = attached;
     return attached;
   }
 
-  /** A browser that was killed a moment ago still counts as connected; 1 ms tells. */
-  async #answers() {
-    try {
-      await this.#attached.session.send('Browser.getVersion');
-      return true;
-    } catch {
-      return false;
+  /** The same objects if they are alive, else others, and say so. */
+  async #living(had, pageIsOurs, waitMs) {
+    let attached = null;
+    if (await answers(had)) {
+      if (this.#looksAlive()) return had;
+      attached = await this.#withLivingPage(had).catch(() => null);
     }
+    if (!attached) {
+      attached = await this.#connect(waitMs);
+      this.#outputs.notice(NEW_BROWSER);
+    } else if (pageIsOurs) {
+      this.#outputs.notice(NEW_PAGE);
+    }
+    return attached;
   }
 
   async #withLivingPage({ browser, session, context }) {
     return { browser, session, context, page: await this.#livingPage(context) };
   }
 
-  /** Where Chromium was there before and is being started again, connecting takes a moment. */
-  async #connect() {
-    const { chromium } = require(path.join(path.dirname(process.execPath), 'package'));
-    const end = Date.now() + (this.#attached ? RESTART_MS : 0);
+  /** Connect, once more until `waitMs` are over: where Chromium is being started again, that takes a moment. */
+  async #connect(waitMs) {
+    const { chromium } = playwright();
+    const end = Date.now() + waitMs;
     for (;;) {
       try {
-        const artifactsDir = process.env.CELLWRIGHT_DOWNLOADS;
-        const browser = await chromium.connectOverCDP(process.env.CELLWRIGHT_CDP, { timeout: CONNECT_MS, artifactsDir });
-        const [context] = browser.contexts();
-        this.dialogs.watch(context);
-        context.on('dialog', (dialog) => this.#onDialog(dialog));
-        const page = await this.#livingPage(context);
-        this.#prepare(page);
-        preparePictures(page, (sentence) => this.#outputs.notice(sentence));
-        return { browser, session: await browser.newBrowserCDPSession(), context, page };
+        return await this.#connectOnce(chromium);
       } catch (error) {
+        if (isTimeout(error)) throw new BrowserHangs(CONNECT_MS);
         if (Date.now() >= end) throw error;
         await new Promise((resolve) => setTimeout(resolve, TRY_EVERY_MS));
       }
     }
+  }
+
+  async #connectOnce(chromium) {
+    const artifactsDir = process.env.CELLWRIGHT_DOWNLOADS;
+    const browser = await chromium.connectOverCDP(process.env.CELLWRIGHT_CDP, { timeout: CONNECT_MS, artifactsDir });
+    const session = await browser.newBrowserCDPSession();
+    const [context] = browser.contexts();
+    this.dialogs.watch(context);
+    context.on('dialog', (dialog) => this.#onDialog(dialog));
+    const page = await this.#livingPage(context);
+    this.#prepare(page);
+    preparePictures(page, (sentence) => this.#outputs.notice(sentence));
+    return { browser, session, context, page };
   }
 
   async #livingPage(context) {
@@ -160,6 +187,26 @@ class BrowserLink {
       return Reflect.apply(send, connection, args);
     };
   }
+}
+
+/** Whether Chromium gives a sign of life: one that was killed a moment ago still counts as connected. */
+async function answers({ browser, session }) {
+  if (!browser.isConnected()) return false;
+  try {
+    await session.send('Browser.getVersion', {}, { timeout: ANSWER_MS });
+    return true;
+  } catch (error) {
+    if (isTimeout(error)) throw new BrowserHangs(ANSWER_MS);
+    return false;
+  }
+}
+
+function isTimeout(error) {
+  return error instanceof playwright().errors.TimeoutError;
+}
+
+function playwright() {
+  return require(path.join(path.dirname(process.execPath), 'package'));
 }
 
 /** Such as `Page { url: 'about:blank' }`. */

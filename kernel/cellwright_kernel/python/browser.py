@@ -2,16 +2,18 @@
 
 Flows in: the address of Chromium's DevTools (`CELLWRIGHT_CDP`). Flows out: the three objects of Playwright's async API, as
 they are now, and a sentence when they are not the ones the model had. Decided here: when they are made, namely not before
-they are named, because Playwright's driver is a Node process of 124 MB; that nothing is emulated, so that a page has the
-size of its window; and what happens to a dialog that no listener of the model answers: it is dismissed, and that is said.
+they are named, because Playwright's driver is a Node process of 124 MB; how it is known that they are alive; that nothing is
+emulated, so that a page has the size of its window; and what happens to a dialog that no listener of the model answers: it is
+dismissed, and that is said.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +24,22 @@ from cellwright_kernel.python.origin import current_origin
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from playwright.async_api import Browser, BrowserContext, Dialog, Page, Playwright
+    from playwright.async_api import Browser, BrowserContext, CDPSession, Dialog, Page, Playwright
 
 _CONNECT_MS = 10_000
+_ANSWER_MS = 2_000
+"""The end of the wait for a sign of life. 1 ms is usual; a page that computes or shows a dialog does not lengthen it."""
 _RESTART_S = 5.0
 _TRY_EVERY_S = 0.1
 _NEW_BROWSER = "The browser was closed or restarted: `browser`, `context` and `page` are new objects."
 _NEW_PAGE = "The page was closed or has crashed: `page` is now another page of the same browser."
+
+
+class BrowserHangs(Exception):
+    """Chromium has not answered in time; it may yet."""
+
+    def __init__(self, waited_ms: int) -> None:
+        super().__init__(f"it did not answer within {waited_ms / 1000:g} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,8 @@ class Attached:
     """The three objects."""
 
     browser: Browser
+    session: CDPSession
+    """The browser's own, to ask for a sign of life."""
     context: BrowserContext
     page: Page
 
@@ -52,69 +65,86 @@ class BrowserLink:
         self._playwright: Playwright | None = None
         self._attached: Attached | None = None
         self._crashed: set[Page] = set()
+        self.is_kept = False
+        """Whether cells that do not name the objects get living ones too: a function of an earlier cell may use them. Not
+        before they were named, and not after they could not be made for such a cell."""
         self.dialogs = OpenDialogs(say)
         self.real_stderr = real_stderr
         after_import.do("playwright._impl.transport", self._keep_driver_apart)
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether there is a connection, so that another page costs little to find."""
-        return self._attached is not None and self._attached.browser.is_connected()
-
-    async def objects(self, *, page_is_ours: bool = True) -> Attached:
+    async def objects(self, *, is_named: bool, page_is_ours: bool = True) -> Attached:
         """The three objects, alive.
 
         Args:
+            is_named: Whether the cell names one of them. Then Chromium is asked for a sign of life; else it costs nothing as
+                long as they look alive, and Chromium is not waited for.
             page_is_ours: False when the model has put something of its own in `page`: then no other page is told of.
 
         Raises:
-            playwright.async_api.Error: Chromium does not answer.
+            BrowserHangs: Chromium is there, and does not answer.
+            playwright.async_api.Error: It is not there.
             KeyError: There is no browser on this desktop.
         """
+        self.is_kept = is_named
         had = self._attached
-        if had is not None and had.browser.is_connected() and not (had.page.is_closed() or had.page in self._crashed):
-            return had
-        attached = await self._with_living_page(had) if had is not None and had.browser.is_connected() else None
-        if attached is not None:
-            if page_is_ours:
-                self._say(_NEW_PAGE)
+        if had is None:
+            attached = await self._connect(wait_s=0)
+        elif self._looks_alive(had) and not is_named:
+            attached = had
         else:
-            attached = await self._connect()
-            if had is not None:
-                self._say(_NEW_BROWSER)
-        self._attached = attached
+            attached = await self._living(had, page_is_ours=page_is_ours, wait_s=_RESTART_S if is_named else 0)
+        self._attached, self.is_kept = attached, True
+        return attached
+
+    def _looks_alive(self, had: Attached) -> bool:
+        return had.browser.is_connected() and not (had.page.is_closed() or had.page in self._crashed)
+
+    async def _living(self, had: Attached, *, page_is_ours: bool, wait_s: float) -> Attached:
+        """The same objects if they are alive, else others, and say so."""
+        attached = None
+        if await _answers(had):
+            if self._looks_alive(had):
+                return had
+            attached = await self._with_living_page(had)
+        if attached is None:
+            attached = await self._connect(wait_s)
+            self._say(_NEW_BROWSER)
+        elif page_is_ours:
+            self._say(_NEW_PAGE)
         return attached
 
     async def _with_living_page(self, had: Attached) -> Attached | None:
         """None when the browser has gone as well."""
         try:
-            return Attached(had.browser, had.context, await self._living_page(had.context))
+            return replace(had, page=await self._living_page(had.context))
         except Exception:
             return None
 
-    async def _connect(self) -> Attached:
-        """Connect; where Chromium was there before and is being started again, that takes a moment."""
-        from playwright.async_api import Error
-
-        address = os.environ["CELLWRIGHT_CDP"]
+    async def _connect(self, wait_s: float) -> Attached:
+        """Connect, once more until `wait_s` seconds are over: where Chromium is being started again, that takes a moment."""
         if self._playwright is None:
             self._playwright = await _started()
-        end = time.monotonic() + (_RESTART_S if self._attached is not None else 0)
+        end = time.monotonic() + wait_s
         while True:
             try:
-                browser = await self._playwright.chromium.connect_over_cdp(
-                    address, timeout=_CONNECT_MS, artifacts_dir=os.environ.get("CELLWRIGHT_DOWNLOADS")
-                )
-                break
-            except Error:
+                return await self._connect_once(self._playwright)
+            except _errors().TimeoutError as error:
+                raise BrowserHangs(_CONNECT_MS) from error
+            except _errors().Error:
                 if time.monotonic() >= end:
                     raise
                 await asyncio.sleep(_TRY_EVERY_S)
+
+    async def _connect_once(self, playwright: Playwright) -> Attached:
+        browser = await playwright.chromium.connect_over_cdp(
+            os.environ["CELLWRIGHT_CDP"], timeout=_CONNECT_MS, artifacts_dir=os.environ.get("CELLWRIGHT_DOWNLOADS")
+        )
+        session = await browser.new_browser_cdp_session()
         context = browser.contexts[0]
         self.dialogs.watch(context)
         context.on("dialog", self._on_dialog)
         self._crashed.clear()
-        return Attached(browser, context, await self._living_page(context))
+        return Attached(browser, session, context, await self._living_page(context))
 
     async def _living_page(self, context: BrowserContext) -> Page:
         living = [page for page in context.pages if not page.is_closed() and page not in self._crashed]
@@ -153,6 +183,24 @@ class BrowserLink:
     def _keep_driver_apart(self, transport: ModuleType) -> None:
         """Start Playwright's driver in a session of its own, where no interrupt for the cell reaches it."""
         transport.asyncio = _AsyncioForDriver(self.real_stderr)  # type: ignore[attr-defined]
+
+
+async def _answers(had: Attached) -> bool:
+    """Whether Chromium gives a sign of life: one that was killed a moment ago still counts as connected."""
+    if not had.browser.is_connected():
+        return False
+    try:
+        await had.session.send("Browser.getVersion", timeout=_ANSWER_MS)
+    except _errors().TimeoutError as error:
+        raise BrowserHangs(_ANSWER_MS) from error
+    except _errors().Error:
+        return False
+    return True
+
+
+def _errors() -> ModuleType:
+    """Playwright's, which is not imported before it is needed."""
+    return importlib.import_module("playwright.async_api")
 
 
 async def _started() -> Playwright:

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any
 
-from cellwright_kernel.python.browser import BrowserLink
+from cellwright_kernel.python.browser import BrowserHangs, BrowserLink
 from cellwright_kernel.python.display import Show
 from cellwright_kernel.python.shell import CellShell
 
@@ -57,22 +57,27 @@ class Namespace:
     async def _bind_browser(self, names: frozenset[str]) -> None:
         wanted = [name for name in _BROWSER_NAMES if self._is_free(name)]
         is_named = bool(names.intersection(wanted))
-        if not (is_named or (wanted and self._browser.is_connected)):
+        if not (is_named or (wanted and self._browser.is_kept)):
             return
         try:
             # in an empty context, so that what a page's event handler prints belongs to the cell that runs then
             loop = asyncio.get_running_loop()
-            finding = self._browser.objects(page_is_ours="page" in wanted)
+            finding = self._browser.objects(is_named=is_named, page_is_ours="page" in wanted)
             attached = await loop.create_task(finding, context=contextvars.Context())
         except Exception as error:
             if is_named:
-                reason = str(error).partition("\n")[0]
-                self._show.notice(
-                    f"The browser cannot be reached ({reason}); `browser`, `context` and `page` are not there."
-                )
+                self._tell_unreachable(error)
             return
         for name in wanted:
             self._set(name, getattr(attached, name))
+
+    def _tell_unreachable(self, error: Exception) -> None:
+        reason = str(error).partition("\n")[0]
+        left = "those from before" if "browser" in self._bound else "not there"
+        advice = " If it goes on so, end its process: another one is started." * isinstance(error, BrowserHangs)
+        self._show.notice(
+            f"The browser cannot be reached ({reason}); `browser`, `context` and `page` are {left}.{advice}"
+        )
 
     def _is_free(self, name: str) -> bool:
         """Whether the name is undefined or still has the meaning that we gave it."""

@@ -73,3 +73,13 @@ async def test_killing_leaves_nothing_and_tells_the_commands(kernel):
     assert await processes.kill_all(kernel.pid, MARK) == {pid: "sleep 60"}
     assert not processes.is_alive(pid)
     assert processes.of_kernel(kernel.pid, MARK) == []
+
+
+async def test_a_process_is_ending_from_the_moment_it_is_killed_though_nobody_has_reaped_it(kernel):
+    assert not processes.is_ending(kernel.pid)
+    os.kill(kernel.pid, signal.SIGSTOP)
+    assert not processes.is_ending(kernel.pid)
+    os.kill(kernel.pid, signal.SIGKILL)
+    assert processes.is_ending(kernel.pid)
+    kernel.wait()
+    assert processes.is_ending(kernel.pid)

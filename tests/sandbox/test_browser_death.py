@@ -1,0 +1,141 @@
+"""Chromium dies, or hangs, and the next cell comes at once: in both languages it works on a living browser, and is told so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from cellwright.session import Session
+from cellwright_kernel.wire import Cell, Language, Text
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+DIED = (
+    "chromium was ended by SIGKILL. Its pages are closed. "
+    "A new browser was started on the same profile; pages that were open are closed."
+)
+NEW = "The browser was closed or restarted: `browser`, `context` and `page` are new objects."
+HANGS = (
+    "The browser cannot be reached (it did not answer within 2 s); `browser`, `context` and `page` are those from before. "
+    "If it goes on so, end its process: another one is started."
+)
+
+OPEN: dict[Language, str] = {
+    "python": "await page.goto('data:text/html,<title>open</title>')\ndef there(): return page.evaluate('1 + 1');",
+    "javascript": "await page.goto('data:text/html,<title>open</title>'); function there() { return page.evaluate('1 + 1') }",
+}
+NAMED = "await page.evaluate('1 + 1')"
+THROUGH_A_FUNCTION = "await there()"
+KILL: dict[Language, str] = {
+    "python": "import os; os.kill({}, 9)",
+    "javascript": "process.kill({}, 'SIGKILL'); undefined",
+}
+LANGUAGES: tuple[Language, ...] = ("python", "javascript")
+
+
+@pytest_asyncio.fixture
+async def session() -> AsyncIterator[Session]:
+    """One each: a browser that ends too often is not started again."""
+    async with Session.open() as session:
+        yield session
+
+
+async def ok(session: Session, language: Language, code: str) -> list[str]:
+    """Execute a cell that must succeed; return its texts."""
+    cell = await session.execute(code, language=language, deadline_s=60)
+    assert cell.status == "ok", cell.text
+    return texts(cell)
+
+
+def texts(cell: Cell) -> list[str]:
+    return [output.text for output in cell.outputs if isinstance(output, Text)]
+
+
+@pytest.mark.parametrize("code", [NAMED, THROUGH_A_FUNCTION], ids=["named", "through a function"])
+@pytest.mark.parametrize("user", LANGUAGES)
+@pytest.mark.parametrize("killer", ["python", "javascript", "outside"])
+async def test_a_cell_right_after_the_browsers_death_works_on_the_new_one(
+    session: Session, killer: Language | str, user: Language, code: str
+) -> None:
+    """Neither waits for the death to be noticed: the cell is sent as soon as the signal is."""
+    await ok(session, user, OPEN[user])
+    outside, inside = chromium_of(session)
+    if killer in KILL:
+        await ok(session, killer, KILL[killer].format(inside))
+    else:
+        os.kill(outside, signal.SIGKILL)
+    assert await ok(session, user, code) == [DIED, NEW, "2"]
+    assert await ok(session, user, code) == ["2"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_browser_that_hangs_is_told_of_in_time_and_one_that_was_killed_meanwhile_is_replaced(
+    session: Session, language: Language
+) -> None:
+    await ok(session, language, OPEN[language])
+    outside, _ = chromium_of(session)
+    url = {"python": "page.url", "javascript": "page.url()"}[language]
+    os.kill(outside, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        assert await ok(session, language, url) == [HANGS, "'data:text/html,<title>open</title>'"]
+        assert 2 < time.monotonic() - began < 6
+        began = time.monotonic()
+        assert await ok(session, language, "1 + 1") == ["2"]
+        assert time.monotonic() - began < 1
+    finally:
+        os.kill(outside, signal.SIGKILL)
+    assert await ok(session, language, NAMED) == [DIED, NEW, "2"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_browser_that_hung_for_a_while_is_the_same_one_after(session: Session, language: Language) -> None:
+    await ok(session, language, OPEN[language])
+    outside, _ = chromium_of(session)
+    os.kill(outside, signal.SIGSTOP)
+    try:
+        cell = await session.execute(NAMED, language=language, deadline_s=1)
+        assert cell.status == "timeout"
+    finally:
+        os.kill(outside, signal.SIGCONT)
+    assert await ok(session, language, "await page.title()") == ["'open'"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_function_works_on_the_new_browser_after_the_model_closed_the_old_one(
+    session: Session, language: Language
+) -> None:
+    await ok(session, language, OPEN[language])
+    await ok(session, language, "await browser.close()")
+    assert await ok(session, language, THROUGH_A_FUNCTION) == [NEW, "2"]
+
+
+def chromium_of(session: Session) -> tuple[int, int]:
+    """The process id of the session's Chromium, outside of the sandbox and inside."""
+    parents = {}
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            pid, words = int(process.name), (process / "cmdline").read_bytes()
+            parents[pid] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has just ended
+            continue
+        if b"--remote-debugging-port" in words and b"--type=" not in words:
+            found.append(pid)
+    (outside,) = (pid for pid in found if session.info.pid in ancestors(pid, parents))
+    status = Path(f"/proc/{outside}/status").read_text()
+    (inside,) = (line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:"))
+    return outside, int(inside)
+
+
+def ancestors(pid: int, parents: dict[int, int]) -> list[int]:
+    found = []
+    while pid := parents.get(pid, 0):
+        found.append(pid)
+    return found
