@@ -74,7 +74,8 @@ class Namespace:
     def _tell_unreachable(self, error: Exception) -> None:
         reason = str(error).partition("\n")[0]
         left = "those from before" if "browser" in self._bound else "not there"
-        advice = " If it goes on so, end its process: another one is started." * isinstance(error, BrowserHangs)
+        hangs = isinstance(error, BrowserHangs)
+        advice = " If it goes on so, end its process: another one is started." if hangs else ""
         self._show.notice(
             f"The browser cannot be reached ({reason}); `browser`, `context` and `page` are {left}.{advice}"
         )
