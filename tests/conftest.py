@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 CLEARED = ("PROXY", "OPENAI", "CELLWRIGHT_URL", "CELLWRIGHT_TOKEN", "CELLWRIGHT_TRACE", "CELLWRIGHT_STATE", "XDG_STATE")
 
 _numbers = count()
+
+# a script that starts the tests with `&` has them ignore interrupts, and whatever a test starts would inherit that
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

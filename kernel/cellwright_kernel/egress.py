@@ -4,9 +4,8 @@ Flows in: the settings, and connections of whatever runs inside. Flows out: the 
 Decided here: that 127.0.0.1:3128 is the proxy itself; that every allowed loopback service outside appears on the same
 loopback port inside, so that everything reaches it without knowing of a proxy; which environment variables send
 programs to the proxy; and that where there is no way out, this end of it says so. Browsers show nothing of what answers
-a refused CONNECT, so that is also told to whoever made this, for the cell, unless it is a host that Chromium asks for by
-itself. Nothing is enforced here: whatever runs inside may talk to the socket itself, and where there is none, nothing
-leads out.
+a refused CONNECT, so that is also told to whoever made this, for the cell. Nothing is enforced here: whatever runs inside
+may talk to the socket itself, and where there is none, nothing leads out.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ _HEAD_BYTES: Final = 16 * 1024
 _ANSWER_S: Final = 45.0
 """Longer than the proxy itself takes for names and connecting."""
 _FIRST_WORDS_S: Final = 5.0
-_REFUSED: Final = re.compile(rb"HTTP/1\.1 403 (?P<sentence>[^\r\n]* allow-list[^\r\n]*)\r\n")
+_REFUSED: Final = re.compile(rb"HTTP/1\.1 403 (?P<sentence>(?P<host>[^\r\n ]+):\d+ [^\r\n]* allow-list[^\r\n]*)\r\n")
 """How the egress proxy outside begins an answer that names its rule."""
-_BROWSERS_OWN: Final = ("update.googleapis.com:", "clients2.google.com:")
-"""What Chromium asks for by itself, whatever its flags: no other such host stood in the journals of a day's runs."""
+_OF_BROWSER: Final = re.compile(rb"\r\nuser-agent: *mozilla/", re.IGNORECASE)
 _HTTP_METHODS: Final = tuple(f"{m} ".encode() for m in "GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 
 
-Refused = Callable[[str], None]
-"""Called with the sentence of each refusal, in the event loop, before whoever asked hears of it."""
+Refused = Callable[[str, str | None], None]
+"""Called with each refusal's sentence and, if a browser asked, the host that it asked for: it asks for some by itself. In the
+event loop, before whoever asked hears of it."""
 
 
 def has_proxy(settings: HostSettings) -> bool:
@@ -61,10 +60,10 @@ def proxy_environment(settings: HostSettings) -> dict[str, str]:
 class Forwarder:
     """Every listener of the way out. Use it with `async with`; where there is no proxy it does nothing."""
 
-    def __init__(self, settings: HostSettings, refused: Refused = lambda _: None) -> None:
+    def __init__(self, settings: HostSettings, refused: Refused = lambda _sentence, _host: None) -> None:
         self._has_proxy = has_proxy(settings)
         self._socket = settings.egress_socket
-        self._tell = refused
+        self._refused = refused
         self._forwards = settings.forwards
         self._running: asyncio.Task[None] | None = None
         self.problems: tuple[str, ...] = ()
@@ -111,10 +110,6 @@ class Forwarder:
                 if entrance.needed:
                     problems.append(_not_listening(entrance, error))
         return tuple(problems)
-
-    def _refused(self, sentence: str) -> None:
-        if not sentence.startswith(_BROWSERS_OWN):
-            self._tell(sentence)
 
     def _serving(self, target: Forward | None) -> _Serve:
         if self._socket is None:
@@ -197,7 +192,7 @@ async def _refuse(client: _Stream, refused: Refused) -> None:
             f"{url.hostname}:{url.port or 80} is not on the allow-list of this sandbox. Whoever starts it can open a host "
             "to it, with `--allow HOST[:PORT]`; it allows nothing."
         )
-        refused(sentence)
+        refused(sentence, url.hostname if _OF_BROWSER.search(head) else None)
         await _tell(client, sentence, None, status=f"403 {sentence}")
     except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         client.abort()  # it broke off, or speaks no HTTP
@@ -286,9 +281,10 @@ async def _carry(source: _Stream, sink: _Stream, first: Callable[[bytes], None])
 
 def _hear(asked: asyncio.Future[bytes], refused: Refused | None, answer: bytes) -> None:
     """Only what answers a CONNECT is the proxy's own word: any other request is answered by a site, which may say anything."""
-    is_tunnel = asked.done() and asked.result().startswith(b"CONNECT ")
-    if refused is not None and is_tunnel and (refusal := _REFUSED.match(answer)):
-        refused(refusal["sentence"].decode("ascii", "replace"))
+    head = asked.result() if asked.done() else b""
+    if refused is not None and head.startswith(b"CONNECT ") and (refusal := _REFUSED.match(answer)):
+        host = refusal["host"].decode("ascii", "replace") if _OF_BROWSER.search(head) else None
+        refused(refusal["sentence"].decode("ascii", "replace"), host)
 
 
 def _not_listening(entrance: _Entrance, error: OSError) -> str:

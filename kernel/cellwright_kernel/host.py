@@ -129,10 +129,10 @@ class Host:
             raise NotUp("This sandbox was made without a desktop; there is no screen.")
         return await self._desktop.screenshot()
 
-    def _refused(self, sentence: str) -> None:
+    def _refused(self, sentence: str, host: str | None) -> None:
         """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""
         if self.kernels.running is not None:
-            self.kernels.running.refused(sentence)
+            self.kernels.running.refused(sentence, host)
 
     async def _start_and_keep(self, group: asyncio.TaskGroup) -> None:
         self._starting = group.create_task(self._start())

@@ -206,7 +206,7 @@ class Kernels:
 
     async def _run(self, lane: Lane, cell: RunningCell) -> None:
         """See a cell through to its close, then mend its kernel if need be."""
-        is_sound = False
+        is_sound, end = False, None
         try:
             async with asyncio.TaskGroup() as group:
                 climbing = group.create_task(self._climb(lane, cell))
@@ -218,7 +218,8 @@ class Kernels:
             status = "kernel_died"
         lane.running, self.running = None, None
         if not is_sound and not lane.is_leaving:
-            lane.mending = self._group.create_task(self._mend(lane))
+            was_killed = end == "given_up" and cell.message_id is not None
+            lane.mending = self._group.create_task(self._mend(lane, was_killed=was_killed))
         cell.close(status, lane.generation, screen_changed=self._screen_changed())
 
     async def _end_of(self, lane: Lane, cell: RunningCell) -> End:
@@ -333,11 +334,11 @@ class Kernels:
             lane.mending = self._group.create_task(self._replace(lane))
         return lane.mending
 
-    async def _mend(self, lane: Lane) -> None:
-        """See that the next cell finds pages and a kernel that answer."""
+    async def _mend(self, lane: Lane, *, was_killed: bool) -> None:
+        """See that the next cell finds pages and a kernel that answer; one that was killed may take seconds to be gone."""
         for sentence in await self._free_pages() if self._free_pages else ():
             lane.note(sentence)
-        if lane.is_up and not lane.restart_asked:
+        if lane.is_up and not (lane.restart_asked or was_killed):
             if await self._is_healthy(lane):
                 lane.mending = None
                 return

@@ -26,7 +26,9 @@ _LOST_IDLE_S: Final = 1.0
 _BATCH_BYTES: Final = 64 * 1024
 """What is smaller goes out with what follows it; larger things are never held twice."""
 _REFUSALS: Final = 3
-"""Most refusals that a cell tells of; a page may ask for things at a hundred other hosts."""
+"""Most refusals that a cell tells of."""
+_REFUSALS_KEPT: Final = 1000
+_FAILURE_CHARS: Final = 64 * 1024
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
@@ -50,7 +52,8 @@ class RunningCell:
         """True once the kernel has said anything of it."""
         self.reply_status: str | None = None
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-        self._refusals: list[str] = []
+        self._refusals: dict[str, str | None] = {}
+        self._failures = ""
         self._idle = False
         self._messages = 0
         self._closed: ClosedEvent | None = None
@@ -71,6 +74,8 @@ class RunningCell:
             self._idle = self._idle or message["content"].get("execution_state") == "idle"
             self._look()
         else:
+            if message["header"].get("msg_type") == "error":
+                self._failures += str(message["content"].get("evalue"))[:_FAILURE_CHARS]
             self.outputs.add(message)
 
     def end(self, end: End) -> None:
@@ -83,15 +88,21 @@ class RunningCell:
         self.message_id = None
         self.ended = asyncio.get_running_loop().create_future()
 
-    def refused(self, sentence: str) -> None:
-        """Have it say at its end what the way out refused while it ran."""
-        if sentence not in self._refusals and len(self._refusals) < _REFUSALS:
-            self._refusals.append(sentence)
+    def refused(self, sentence: str, host: str | None) -> None:
+        """Have it say at its end what the way out refused while it ran, if it has failed of that.
+
+        Args:
+            sentence: What was refused, and why.
+            host: What a browser asked for, which may be for reasons of its own: the failure must name it.
+        """
+        if len(self._refusals) < _REFUSALS_KEPT:
+            self._refusals[sentence] = host
 
     def close(self, status: CellStatus, generation: int, *, screen_changed: bool = True) -> None:
         """Nothing more comes."""
-        for sentence in self._refusals:
-            self.outputs.note(sentence)
+        if status == "error":
+            for sentence in self._refusals_to_tell():
+                self.outputs.note(sentence)
         self._closed = ClosedEvent(
             status=status,
             truncated=self.outputs.truncated,
@@ -132,6 +143,15 @@ class RunningCell:
                 batch, weight = [], 0
         assert self._closed is not None  # noqa: S101 - for the type checker; it is over
         yield [*batch, self._closed.model_copy(update={"truncated": self.outputs.truncated})]
+
+    def _refusals_to_tell(self) -> list[str]:
+        failures = self._failures.lower()
+        told = [
+            sentence
+            for sentence, host in self._refusals.items()
+            if sentence.lower() not in failures and (host is None or host.lower() in failures)
+        ]
+        return told[:_REFUSALS]
 
     async def _is_over_within(self, seconds: float) -> bool:
         try:

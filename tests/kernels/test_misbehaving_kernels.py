@@ -17,6 +17,7 @@ import pytest
 
 from cellwright_kernel import kernel_process, processes
 from cellwright_kernel.child import NotUp
+from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
 from cellwright_kernel.wire import ClosedEvent, Event, Execute, KeptEvent, Output, PieceEvent, Text, gather, in_order
 
@@ -130,6 +131,17 @@ async def test_a_kernel_that_ignores_interrupts_is_killed_and_answered_for_withi
     assert 2.4 < found.took_s < 3.5
     after = await session.execute("behave")
     assert (after.closed.status, after.closed.kernel_generation, after.texts) == ("ok", 2, ["fine"])
+
+
+async def test_a_killed_kernel_that_takes_long_to_be_gone_is_told_of_once(session, monkeypatch):
+    """As one is that has gigabytes to give back."""
+    kill = KernelProcess.kill
+    monkeypatch.setattr(KernelProcess, "kill", lambda self: asyncio.get_running_loop().call_later(1.0, kill, self))
+    found = await session.execute("ignore_sigint", 0.5)
+    assert (found.closed.rung, len(found.notices)) == ("kill_kernel", 1)
+    after = await session.execute("behave")
+    assert (after.closed.status, after.closed.kernel_generation) == ("ok", 2)
+    assert (after.texts, after.notices) == (["fine"], [])
 
 
 async def test_a_kernel_that_is_deaf_after_an_interrupt_is_replaced_before_the_next_cell(session):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cellwright.sandbox.base import Spec
 from cellwright.sandbox.bubblewrap import BubblewrapBackend
 from cellwright.session import Session
 from cellwright.testing.backend import check_backend
+from cellwright_kernel.wire import Language
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -53,3 +55,23 @@ async def test_a_path_of_the_models_own_leads_only_the_model_astray() -> None:
         python = await session.execute("import os, shutil; log(os.environ['PATH']); log(shutil.which('ls'))")
         javascript = await session.execute("console.log(process.env.PATH.split(':')[0])", language="javascript")
     assert (python.text, javascript.text) == ("/nope\nNone", "/nope")
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import subprocess; subprocess.run(['sleep', '600'])"),
+        ("javascript", "require('node:child_process').execSync('sleep 600')"),
+    ],
+)
+async def test_cells_are_interrupted_even_where_whoever_starts_the_sandbox_ignores_interrupts(
+    language: Language, code: str
+) -> None:
+    """As a script does with what it starts with `&`."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        async with Session.open(Spec()) as session:
+            cell = await session.execute(code, language=language, deadline_s=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (cell.status, cell.rung) == ("timeout", "interrupt")

@@ -124,9 +124,7 @@ async def test_a_name_of_the_models_own_stays_its_own(session: Session) -> None:
 
 
 async def test_fetch_goes_through_the_proxy_and_nowhere_else(session: Session) -> None:
-    status, notice = await js(session, "(await fetch('http://192.0.2.1/')).status")
-    assert status == "403"
-    assert notice.startswith("! 192.0.2.1:80 is not on the allow-list of this sandbox. ")
+    assert await js(session, "(await fetch('http://192.0.2.1/')).status") == ["403"]
     error, notice = await js(session, "await fetch('https://192.0.2.1/')", "error")
     assert error.startswith("TypeError: fetch failed")
     assert notice.startswith("! 192.0.2.1:443 is not on the allow-list of this sandbox. ")

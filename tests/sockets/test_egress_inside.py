@@ -150,20 +150,23 @@ async def test_where_there_is_no_way_out_the_answer_is_what_an_empty_allow_list_
     request_line: bytes, tmp_path: Path, proxy_port: int
 ) -> None:
     asked = request_line + b"Host: example.org:443\r\n\r\n"
-    told: list[str] = []
+    told: list[tuple[str, str | None]] = []
     alone = HostSettings(door="fd:3", own_loopback=True)
-    async with Forwarder(alone, told.append):
+    async with Forwarder(alone, lambda *refusal: told.append(refusal)):
         answer = await talk("127.0.0.1", proxy_port, asked)
         for other in (b"\0\0\0\x08", b"GET\r\n\r\n", b"CONNECT [ HTTP/1.1\r\n\r\n"):
             assert await talk("127.0.0.1", proxy_port, other) == b""
-    async with EgressProxy([], tmp_path / "s"), Forwarder(settings(tmp_path / "s"), told.append):
+    async with (
+        EgressProxy([], tmp_path / "s"),
+        Forwarder(settings(tmp_path / "s"), lambda *refusal: told.append(refusal)),
+    ):
         outside = await talk("127.0.0.1", proxy_port, asked)
     sentence = (
         "example.org:443 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
         "`--allow HOST[:PORT]`; it allows nothing."
     )
     is_tunnel = request_line.startswith(b"CONNECT")  # to anything else, what comes from outside may be a site's words
-    assert told == [sentence] * (2 if is_tunnel else 1)
+    assert told == [(sentence, None)] * (2 if is_tunnel else 1)
     for said in (answer, outside):
         assert said.startswith(f"HTTP/1.1 403 {sentence}\r\n".encode())
         assert said.endswith(f"\r\n\r\n{sentence}\n".encode())
@@ -171,12 +174,15 @@ async def test_where_there_is_no_way_out_the_answer_is_what_an_empty_allow_list_
 
 async def test_what_a_site_says_is_not_told_as_a_refusal(tmp_path: Path, proxy_port: int) -> None:
     port = free_port()
-    told: list[str] = []
+    told: list[tuple[str, str | None]] = []
     words = b"HTTP/1.1 403 Buy now; this is not on the allow-list\r\n\r\n"
-    async with outside(tmp_path / "s", words), Forwarder(settings(tmp_path / "s"), told.append):
+    async with (
+        outside(tmp_path / "s", words),
+        Forwarder(settings(tmp_path / "s"), lambda *refusal: told.append(refusal)),
+    ):
         assert await talk("127.0.0.1", proxy_port, b"GET http://a.example/ HTTP/1.1\r\n\r\n") == words
     forward = Forward(host="127.0.0.1", port=port)
-    forwarder = Forwarder(settings(tmp_path / "t", forward), told.append)
+    forwarder = Forwarder(settings(tmp_path / "t", forward), lambda *refusal: told.append(refusal))
     async with outside(tmp_path / "t", b"HTTP/1.1 200 OK\r\n\r\n" + words), forwarder:
         assert (
             await talk("127.0.0.1", port, b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")
@@ -185,12 +191,17 @@ async def test_what_a_site_says_is_not_told_as_a_refusal(tmp_path: Path, proxy_p
     assert told == []
 
 
-async def test_what_chromium_asks_for_by_itself_is_told_to_no_cell(proxy_port: int) -> None:
-    told: list[str] = []
-    async with Forwarder(HostSettings(door="fd:3", own_loopback=True), told.append):
-        answer = await talk("127.0.0.1", proxy_port, b"CONNECT update.googleapis.com:443 HTTP/1.1\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 403 update.googleapis.com:443 is not on the allow-list")
-    assert told == []
+@pytest.mark.parametrize("has_way_out", [True, False])
+async def test_a_refusal_says_for_which_host_a_browser_asked(
+    has_way_out: bool, tmp_path: Path, proxy_port: int
+) -> None:
+    told: list[tuple[str, str | None]] = []
+    inside = settings(tmp_path / "s") if has_way_out else HostSettings(door="fd:3", own_loopback=True)
+    connect = b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n"
+    async with EgressProxy([], tmp_path / "s"), Forwarder(inside, lambda *refusal: told.append(refusal)):
+        await talk("127.0.0.1", proxy_port, connect + b"User-Agent: Mozilla/5.0 (X11) Chrome/156\r\n\r\n")
+        await talk("127.0.0.1", proxy_port, connect + b"User-Agent: curl/8.0\r\n\r\n")
+    assert [host for _, host in told] == ["example.org", None]
 
 
 def test_programs_are_sent_to_the_proxy_by_both_spellings(tmp_path: Path) -> None:

@@ -1,16 +1,37 @@
 """What a cell says of the way out at its end."""
 
 from cellwright_kernel.deadline import SystemClock
-from cellwright_kernel.outputs import Outputs
+from cellwright_kernel.outputs import NOTHING_SAID, Outputs
 from cellwright_kernel.running_cell import RunningCell
-from cellwright_kernel.wire import Execute
+from cellwright_kernel.wire import CellStatus, Execute
+
+
+async def said(status: CellStatus, failure: str, refusals: list[tuple[str, str | None]]) -> list[str]:
+    """What a cell that failed, or did not, tells of refusals."""
+    cell = RunningCell(Execute(number=1, language="python", code="", deadline_s=9), Outputs(), SystemClock())
+    for sentence, host in refusals:
+        cell.refused(sentence, host)
+    error = {"header": {"msg_type": "error"}, "content": {"ename": "E", "evalue": failure, "traceback": []}}
+    if failure:
+        cell.take_message({**error, "parent_header": {}, "metadata": {}})
+    cell.close(status, 1)
+    events = [event for batch in [batch async for batch in cell.events()] for event in batch]
+    outputs = [event.output for event in events if event.type == "output"]
+    return [output.text for output in outputs if output.source == "notice" and output.text != NOTHING_SAID]
 
 
 async def test_refusals_are_told_once_each_and_at_most_three():
-    cell = RunningCell(Execute(number=1, language="python", code="", deadline_s=9), Outputs(), SystemClock())
-    for host in "abacadabra":
-        cell.refused(f"{host} was refused.")
-    cell.close("ok", 1)
-    events = [event for batch in [batch async for batch in cell.events()] for event in batch]
-    said = [event.output.text for event in events if event.type == "output"]
-    assert said == ["a was refused.", "b was refused.", "c was refused."]
+    refusals = [(f"{host} was refused.", None) for host in "abacadabra"]
+    assert await said("error", "it failed", refusals) == ["a was refused.", "b was refused.", "c was refused."]
+
+
+async def test_what_a_browser_asked_for_is_told_only_if_the_failure_names_it():
+    refusals = [("Example.org:443 no.", "Example.org"), ("google.com:443 no.", "google.com")]
+    failure = "net::ERR_TUNNEL_CONNECTION_FAILED at https://example.org/"
+    assert await said("error", failure, refusals) == ["Example.org:443 no."]
+    assert await said("error", "division by zero", refusals) == []
+
+
+async def test_no_refusal_is_told_where_nothing_failed_or_the_failure_says_it():
+    assert await said("ok", "", [("a:80 no.", None)]) == []
+    assert await said("error", "Tunnel connection failed: 403 a:80 no.", [("a:80 no.", None)]) == []
