@@ -31,8 +31,11 @@ _HEAD_BYTES: Final = 16 * 1024
 _ANSWER_S: Final = 45.0
 """Longer than the proxy itself takes for names and connecting."""
 _FIRST_WORDS_S: Final = 5.0
-_REFUSED: Final = re.compile(rb"HTTP/1\.1 403 (?P<sentence>(?P<host>[^\r\n ]+):\d+ [^\r\n]* allow-list[^\r\n]*)\r\n")
+_REFUSED: Final = re.compile(
+    rb"HTTP/1\.1 403 (?P<sentence>\[?(?P<host>[^\r\n \]]+)\]?:\d+ [^\r\n]* allow-list[^\r\n]*)\r\n"
+)
 """How the egress proxy outside begins an answer that names its rule."""
+_HOST: Final = re.compile(r"[0-9A-Za-z._:-]{1,253}")
 _OF_BROWSER: Final = re.compile(rb"\r\nuser-agent: *mozilla/", re.IGNORECASE)
 _HTTP_METHODS: Final = tuple(f"{m} ".encode() for m in "GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 
@@ -182,23 +185,37 @@ def _own_address(host: str) -> str:
 
 
 async def _refuse(client: _Stream, refused: Refused) -> None:
-    """Answer a request as the egress proxy outside would, whose allow-list is empty."""
+    """Answer a request as the egress proxy outside would, whose allow-list is empty; break off what is none."""
     try:
         async with asyncio.timeout(_FIRST_WORDS_S):
             head = await client.reader.readuntil(b"\r\n\r\n")
-        method, target, *_ = head.decode("ascii", "replace").split(" ", 2)
-        url = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        host, port = _asked_for(head)
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         sentence = (
-            f"{url.hostname}:{url.port or 80} is not on the allow-list of this sandbox. Whoever starts it can open a host "
-            "to it, with `--allow HOST[:PORT]`; it allows nothing."
+            f"{where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+            "`--allow HOST[:PORT]`; it allows nothing."
         )
-        refused(sentence, url.hostname if _OF_BROWSER.search(head) else None)
+        refused(sentence, host if _OF_BROWSER.search(head) else None)
         await _tell(client, sentence, None, status=f"403 {sentence}")
     except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         client.abort()  # it broke off, or speaks no HTTP
     finally:
         client.writer.close()
         await client.closed()
+
+
+def _asked_for(head: bytes) -> tuple[str, int]:
+    """Return host and port of a request to a proxy.
+
+    Raises:
+        ValueError: It is none.
+    """
+    method, target, *_ = head.decode("ascii").split(" ", 2)
+    url = urlsplit(f"//{target}" if method == "CONNECT" else target)
+    port = url.port if method == "CONNECT" else url.port or 80
+    if url.scheme not in ("", "http") or port is None or not (url.hostname and _HOST.fullmatch(url.hostname)):
+        raise ValueError(f"{target!r} names no host and port.")
+    return url.hostname, port
 
 
 async def _connection(client: _Stream, socket: str, target: Forward | None, refused: Refused) -> None:

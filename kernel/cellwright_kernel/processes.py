@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ _PROC: Final = Path("/proc")
 _EXITING: Final = 0x4
 """PF_EXITING, of the flags in a process's `stat`."""
 _KILLED: Final = 1 << signal.SIGKILL - 1
+_WAITING_SIGNALS: Final = re.compile(rb"^ShdPnd:\s*(?P<signals>[0-9a-f]+)$", re.MULTILINE)
 _PASSES: Final = 20
 """Sweeps after which killing gives up on processes that make new ones faster."""
 
@@ -126,15 +128,20 @@ def is_alive(pid: int) -> bool:
 
 
 def is_ending(pid: int) -> bool:
-    """Return whether a process does nothing any more: it was sent SIGKILL, or is exiting, or dead; 0.02 ms tell.
+    """Return whether a process does nothing any more: it was sent SIGKILL, or is exiting, or dead; 0.05 ms tell.
 
-    Whoever started it hears of that only once all its threads are gone and it is reaped.
+    Whoever started it hears of that only once all its threads are gone and it is reaped. A SIGKILL stays among the signals
+    that wait for the whole process; its threads forget theirs a moment before they count as exiting.
     """
-    fields = _stat(pid)
-    if len(fields) < 29:
+    try:
+        waiting = _WAITING_SIGNALS.search((_PROC / str(pid) / "status").read_bytes())
+        fields = _fields((_PROC / str(pid) / "stat").read_bytes())
+    except (FileNotFoundError, ProcessLookupError):
         return True
-    state, flags, signals = fields[0], int(fields[6]), int(fields[28])
-    return state in (b"Z", b"X") or bool(flags & _EXITING) or bool(signals & _KILLED)
+    except OSError:  # no descriptor is free, say: that is no sign of death
+        return False
+    is_killed = waiting is not None and int(waiting["signals"], 16) & _KILLED
+    return bool(is_killed or fields[0] in (b"Z", b"X") or int(fields[6]) & _EXITING)
 
 
 def _table() -> list[Process]:
@@ -142,15 +149,15 @@ def _table() -> list[Process]:
 
 
 def _process(pid: int) -> Process | None:
-    fields = _stat(pid)
+    fields = _fields(_read(pid, "stat"))
     if len(fields) < 20:
         return None
     return Process(pid, int(fields[1]), fields[0].decode(), int(fields[19]) / _TICKS)
 
 
-def _stat(pid: int) -> list[bytes]:
+def _fields(stat: bytes) -> list[bytes]:
     # from the third field on; the name in parentheses may hold anything, parentheses too
-    return _read(pid, "stat").rpartition(b")")[2].split()
+    return stat.rpartition(b")")[2].split()
 
 
 def _has_mark(process: Process, mark: str) -> bool:

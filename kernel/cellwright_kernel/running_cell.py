@@ -28,7 +28,11 @@ _BATCH_BYTES: Final = 64 * 1024
 _REFUSALS: Final = 3
 """Most refusals that a cell tells of."""
 _REFUSALS_KEPT: Final = 1000
+"""Most refusals that a cell remembers."""
 _FAILURE_CHARS: Final = 64 * 1024
+"""So much of what its failures say is looked through for what was refused."""
+_REFUSED_PAGE: Final = "err_tunnel_connection_failed"
+"""Chromium's word for a page that the way out has refused; if it was led there, the failure names where it began."""
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
@@ -75,7 +79,7 @@ class RunningCell:
             self._look()
         else:
             if message["header"].get("msg_type") == "error":
-                self._failures += str(message["content"].get("evalue"))[:_FAILURE_CHARS]
+                self._failures = f"{self._failures}{message['content'].get('evalue')}"[:_FAILURE_CHARS]
             self.outputs.add(message)
 
     def end(self, end: End) -> None:
@@ -89,11 +93,12 @@ class RunningCell:
         self.ended = asyncio.get_running_loop().create_future()
 
     def refused(self, sentence: str, host: str | None) -> None:
-        """Have it say at its end what the way out refused while it ran, if it has failed of that.
+        """Have it say at its end what the way out refused while it ran, if it fails.
 
         Args:
             sentence: What was refused, and why.
-            host: What a browser asked for, which may be for reasons of its own: the failure must name it.
+            host: What a browser asked for. It asks for some by itself, so that is told only if the cell fails of a page; of
+                several, those that the failure names.
         """
         if len(self._refusals) < _REFUSALS_KEPT:
             self._refusals[sentence] = host
@@ -146,12 +151,13 @@ class RunningCell:
 
     def _refusals_to_tell(self) -> list[str]:
         failures = self._failures.lower()
-        told = [
-            sentence
-            for sentence, host in self._refusals.items()
-            if sentence.lower() not in failures and (host is None or host.lower() in failures)
-        ]
-        return told[:_REFUSALS]
+        news = {sentence: host for sentence, host in self._refusals.items() if sentence.lower() not in failures}
+        by_code = [sentence for sentence, host in news.items() if host is None]
+        pages = {sentence: host for sentence, host in news.items() if host is not None}
+        named = [sentence for sentence, host in pages.items() if host.lower() in failures]
+        if _REFUSED_PAGE in failures:
+            named = named or [*pages]
+        return [*by_code, *named][:_REFUSALS]
 
     async def _is_over_within(self, seconds: float) -> bool:
         try:

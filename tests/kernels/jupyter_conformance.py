@@ -62,6 +62,27 @@ class Conformance(jupyter_kernel_test.KernelTests):
         reply, outputs = self.execute_helper(self.code_kept)
         assert outputs[0]["content"]["data"]["text/plain"] == "7"
 
+    def test_odd_metadata_is_no_obstacle(self) -> None:
+        """Whatever another client says where the kernel host names the cell, its request is answered, and idle is said."""
+        for note in (1, None, [], {"cell": "x"}):
+            self.flush_channels()
+            content = {
+                "code": "1",
+                "silent": False,
+                "store_history": False,
+                "user_expressions": {},
+                "allow_stdin": False,
+            }
+            request = self.kc.session.msg("execute_request", content, metadata={"cellwright": note})
+            self.kc.shell_channel.send(request)
+            reply = self.kc.get_shell_msg(timeout=10)
+            assert (reply["parent_header"]["msg_id"], reply["content"]["status"]) == (request["header"]["msg_id"], "ok")
+            states = []
+            while "idle" not in states:
+                message = self.kc.get_iopub_msg(timeout=10)
+                states.append(message["content"].get("execution_state", message["msg_type"]))
+            assert states[0] == "busy"
+
 
 class Python(Conformance):
     kernel_name = "cellwright-python"

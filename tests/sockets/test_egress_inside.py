@@ -143,6 +143,32 @@ async def test_without_a_way_out_nothing_listens(proxy_port: int) -> None:
     assert proxy_environment(settings(None)) == {}
 
 
+NO_REQUESTS = (
+    b"\0\0\0\x08",
+    b"GET\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET https://a.example/ HTTP/1.1\r\n\r\n",
+    b"GET http://a\x1b[1m.example/ HTTP/1.1\r\n\r\n",
+    b"GET http://" + 254 * b"a" + b"/ HTTP/1.1\r\n\r\n",
+    b"CONNECT [ HTTP/1.1\r\n\r\n",
+    b"CONNECT a.example HTTP/1.1\r\n\r\n",
+    b"CONNECT a.example:0x50 HTTP/1.1\r\n\r\n",
+    "CONNECT b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher.example:443 HTTP/1.1\r\n\r\n".encode(),
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"), [("example.org", "example.org"), ("[2001:db8::1]", "[2001:db8::1]"), ("192.0.2.1", "192.0.2.1")]
+)
+async def test_both_ends_write_an_address_alike(host: str, shown: str, tmp_path: Path, proxy_port: int) -> None:
+    told: list[tuple[str, str | None]] = []
+    asked = f"CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\nUser-Agent: Mozilla/5.0\r\n\r\n".encode()
+    for inside in (settings(tmp_path / "s"), HostSettings(door="fd:3", own_loopback=True)):
+        async with EgressProxy([], tmp_path / "s"), Forwarder(inside, lambda *refusal: told.append(refusal)):
+            await talk("127.0.0.1", proxy_port, asked)
+    assert [(sentence.split()[0], said) for sentence, said in told] == [(f"{shown}:443", host.strip("[]"))] * 2
+
+
 @pytest.mark.parametrize(
     "request_line", [b"CONNECT example.org:443 HTTP/1.1\r\n", b"GET http://example.org:443/x HTTP/1.1\r\n"]
 )
@@ -154,7 +180,7 @@ async def test_where_there_is_no_way_out_the_answer_is_what_an_empty_allow_list_
     alone = HostSettings(door="fd:3", own_loopback=True)
     async with Forwarder(alone, lambda *refusal: told.append(refusal)):
         answer = await talk("127.0.0.1", proxy_port, asked)
-        for other in (b"\0\0\0\x08", b"GET\r\n\r\n", b"CONNECT [ HTTP/1.1\r\n\r\n"):
+        for other in NO_REQUESTS:
             assert await talk("127.0.0.1", proxy_port, other) == b""
     async with (
         EgressProxy([], tmp_path / "s"),

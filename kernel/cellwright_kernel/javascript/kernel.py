@@ -75,11 +75,11 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
             self.log.exception("An invalid message on the shell channel")
             return
         kind = request["header"]["msg_type"]
-        if kind == "execute_request":
-            self._begin(request)  # first, so that Node computes while busy is being said (0.1 ms)
-        self._publish_status("busy", "shell", request)
         handler = self.shell_handlers.get(kind)
         try:
+            if kind == "execute_request":
+                self._begin(request)  # first, so that Node computes while busy is being said (0.1 ms)
+            self._publish_status("busy", "shell", request)
             if handler is not None:
                 await handler(self.shell_stream, idents, request)
         except Exception:
@@ -109,7 +109,8 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
     def _posted(self, parent: dict[str, Any]) -> tuple[Posted, str]:
         """A cell has the number that the kernel host says; what an attached client sends, a count and names of its own."""
         self._serial += 1
-        number = (parent.get("metadata") or {}).get("cellwright", {}).get("cell")
+        note = parent["metadata"].get("cellwright")
+        number = note.get("cell") if isinstance(note, dict) else None
         if isinstance(number, int):
             return Posted(self._serial, number, extract_header(parent)), f"{number}"
         self._attached += 1

@@ -95,7 +95,8 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
 
     def _origin(self, parent: dict[str, Any]) -> Origin:
         """A cell has the number that the kernel host says; what an attached client sends, a count and names of its own."""
-        number = (parent.get("metadata") or {}).get("cellwright", {}).get("cell")
+        note = parent["metadata"].get("cellwright")
+        number = note.get("cell") if isinstance(note, dict) else None
         if isinstance(number, int):
             return Origin(number, extract_header(parent), name=f"<cell {number}>")
         self._attached += 1

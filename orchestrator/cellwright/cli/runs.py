@@ -76,7 +76,7 @@ def _table(summaries: list[RunSummary], console: Console) -> Table:
             Text(summary.status, style=STYLE_OF_STATUS.get(summary.status, "")),
             summary.driver,
             "" if summary.cells is None else str(summary.cells),
-            Text(summary.last_cell or "", style=STYLE_OF_STATUS.get(summary.last_cell or "", "")),
+            Text(summary.last_cell_status or "", style=STYLE_OF_STATUS.get(summary.last_cell_status or "", "")),
             Text(" ".join(plain(summary.task or summary.first_line or "").split())),
         )
     return table

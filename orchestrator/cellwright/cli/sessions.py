@@ -72,7 +72,7 @@ def _sessions(service: Address) -> list[_Open]:
     except ValidationError as error:
         raise CellwrightError(
             f"The service at {service.url} did not list its sessions. Usually it is of another version. "
-            "They go on undisturbed. End it and start it again."
+            "They go on undisturbed. To list them, end it, which ends them as well, and start it again."
         ) from error
 
 
@@ -86,6 +86,6 @@ def _age(session: _Open) -> str:
 
 def _duration(seconds: float) -> str:
     if seconds < 60:
-        return f"{seconds:.0f} s"
+        return f"{int(seconds)} s"
     minutes = int(seconds) // 60
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

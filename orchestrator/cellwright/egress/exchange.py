@@ -291,7 +291,9 @@ class Exchange:
             (b"Content-Length", str(len(text)).encode()),
             (b"Connection", b"close"),
         ]
-        reason = str(stop).encode("ascii", "replace")[:_REASON_BYTES]
+        reason = str(stop).encode("ascii", "replace")
+        if len(reason) > _REASON_BYTES:
+            reason = reason[: _REASON_BYTES - 3] + b"..."
         await self._inside.send(h11.Response(status_code=stop.status, headers=headers, reason=reason))
         if self._target is None or self._target.method != "HEAD":
             await self._inside.send(h11.Data(data=text))

@@ -43,10 +43,11 @@ class RunSummary(Recorded):
     model: str | None = None
     cells: int | None = None
     """Absent when it could not be told from the journal's tail."""
-    last_cell: CellStatus | None = None
+    last_cell_status: CellStatus | None = None
     """How the last cell ended; absent when there is none, when a crash came first, and when the tail doesn't tell."""
     first_line: str | None = None
-    """First line of the first cell's code, at most 200 characters; absent when there is a task, or no cell."""
+    """First line of the first cell's code, at most 200 characters; absent when there is a task, when no cell begins in the
+    first 64 KiB of the journal, and when its code is blank."""
     turns: int | None = None
     """Absent when the run has no end."""
     ended_at: str | None = None
@@ -80,7 +81,7 @@ def _summary(folder: Path) -> RunSummary:
         task=info.task,
         model=info.model,
         cells=end.cells if end else max((record.number for record in seen), default=None),
-        last_cell=_last_cell(seen, is_live=is_live),
+        last_cell_status=_last_cell(seen, is_live=is_live),
         first_line=_first_line(folder / JOURNAL) if info.task is None else None,
         turns=end.turns if end else None,
         ended_at=end.at if end else None,

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -83,3 +84,12 @@ async def test_a_process_is_ending_from_the_moment_it_is_killed_though_nobody_ha
     assert processes.is_ending(kernel.pid)
     kernel.wait()
     assert processes.is_ending(kernel.pid)
+
+
+async def test_a_process_that_cannot_be_looked_at_is_not_said_to_be_ending(kernel):
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, before[1]))
+    try:
+        assert not processes.is_ending(kernel.pid)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -32,6 +32,11 @@ async def test_what_a_browser_asked_for_is_told_only_if_the_failure_names_it():
     assert await said("error", "division by zero", refusals) == []
 
 
+async def test_a_page_that_was_led_to_a_refused_host_tells_of_it_though_the_failure_names_where_it_began():
+    failure = "page.goto: net::ERR_TUNNEL_CONNECTION_FAILED at http://127.0.0.1:8000/"
+    assert await said("error", failure, [("a.example:443 no.", "a.example")]) == ["a.example:443 no."]
+
+
 async def test_no_refusal_is_told_where_nothing_failed_or_the_failure_says_it():
     assert await said("ok", "", [("a:80 no.", None)]) == []
     assert await said("error", "Tunnel connection failed: 403 a:80 no.", [("a:80 no.", None)]) == []

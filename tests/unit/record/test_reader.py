@@ -138,7 +138,7 @@ def test_list_tells_each_run_newest_first(closed_run: Path, info: RunInfo) -> No
             task=info.task,
             model=info.model,
             cells=1,
-            last_cell="error",
+            last_cell_status="error",
             turns=1,
             ended_at=end.at,
         ),
@@ -168,12 +168,12 @@ def test_list_tells_how_the_last_cell_ended(tmp_path: Path, info: RunInfo, cell:
     outputs = tuple(Text(text="x" * (size // 20), source="log") for _ in range(20))
     journal = Journal.create(tmp_path / "run", info)
     journal.append(CellOpened.of(cell))
-    assert [(summary.cells, summary.last_cell) for summary in list_runs(tmp_path)] == [(1, "running")]
+    assert [(summary.cells, summary.last_cell_status) for summary in list_runs(tmp_path)] == [(1, "running")]
     journal.cell_closed(cell.model_copy(update={"status": "timeout", "outputs": outputs}))
-    assert [summary.last_cell for summary in list_runs(tmp_path)] == ["timeout"]
+    assert [summary.last_cell_status for summary in list_runs(tmp_path)] == ["timeout"]
     journal.append(CellOpened.of(cell.model_copy(update={"number": 2})))
     journal.leave()
-    crashed = [(summary.status, summary.cells, summary.last_cell) for summary in list_runs(tmp_path)]
+    crashed = [(summary.status, summary.cells, summary.last_cell_status) for summary in list_runs(tmp_path)]
     assert crashed == [("open", 2, None)]
 
 
