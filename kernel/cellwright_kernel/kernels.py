@@ -21,7 +21,7 @@ from cellwright_kernel.deadline import Clock, SystemClock
 from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
 from cellwright_kernel.lane import Lane, late_events
 from cellwright_kernel.outputs import Outputs
-from cellwright_kernel.running_cell import End, RunningCell
+from cellwright_kernel.running_cell import End, RunningCell, so_far_events
 from cellwright_kernel.sentences import Left
 from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung
 
@@ -134,6 +134,10 @@ class Kernels:
         """Take what has come since the last cell of each language, and been noticed, as `late_events` yields it."""
         notices, self._notices = self._notices, []
         return late_events(self._lanes.values(), notices)
+
+    def so_far(self) -> list[Event]:
+        """Return what the cell that is running has shown by now, as `so_far_events` does."""
+        return so_far_events(self._running)
 
     def interrupt(self, language: Language) -> bool:
         """Ask the running cell of a language to end, its kernel to keep its variables; False when there is none.

@@ -145,6 +145,13 @@ class RunningCell:
         asyncio.get_running_loop().call_later(_LOST_IDLE_S, self._expect_idle, self._messages)
 
 
+def so_far_events(cell: RunningCell | None) -> list[Event]:
+    """Return what a running cell has shown by now as if it were a cell's stream, closed as `running`; None: as `ok`."""
+    if cell is None:
+        return [ClosedEvent(status="ok")]
+    return [*cell.outputs.so_far(), ClosedEvent(status="running", truncated=cell.outputs.truncated)]
+
+
 def _weight(event: Event) -> int:
     match event:
         case _ if event.type == "output" and event.output.type == "image":

@@ -180,6 +180,7 @@ class ClosedEvent(Value):
 
     type: Literal["closed"] = "closed"
     status: CellStatus
+    """`running` only at the end of what a cell has shown so far (`GET /cells/running`)."""
     truncated: bool = False
     rung: Rung | None = None
     kernel_generation: Count = 1
