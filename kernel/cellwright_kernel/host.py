@@ -16,7 +16,7 @@ import signal
 import stat
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Final
 from cellwright_kernel import processes
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.egress import Forwarder, proxy_environment
+from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.playwright_browsers import playwright_environment
 from cellwright_kernel.server import Server, door, listener
 from cellwright_kernel.versions import versions
-from cellwright_kernel.wire import HostSettings, Ready
+from cellwright_kernel.wire import HostSettings, Language, Ready
 
 if TYPE_CHECKING:
     from cellwright_kernel.desktop import Screenshot
@@ -82,6 +83,7 @@ class Host:
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
             screen_changed=self._screen_changed,
+            commands=_commands(settings.processes),
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
@@ -183,6 +185,14 @@ class Host:
 
     def _note(self, sentence: str) -> None:
         self.kernels.note(sentence)
+
+
+def _commands(processes: int | None) -> Mapping[Language, Sequence[str]]:
+    """Return how kernels are started: under a limit that is not ours, so that what uses it up leaves us room to end it."""
+    if processes is None:
+        return COMMANDS
+    limit = (shutil.which("prlimit") or "prlimit", f"--nproc={processes}:{processes}", "--")
+    return {language: (*limit, *command) for language, command in COMMANDS.items()}
 
 
 async def _reap() -> None:

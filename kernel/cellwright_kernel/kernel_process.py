@@ -189,23 +189,29 @@ class KernelProcess:
         """
         if not self.running:
             return {}
-        children = processes.of_kernel(self.pid, self.mark, since=since)
-        commands = {child.pid: child.command for child in children}
         # the kernel first: code that waits for a child is to see the interrupt, not the child's end
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGINT)
-        processes.send(children, signal.SIGINT)
+        children = processes.of_kernel(self.pid, self.mark, since=since)
+        are_many = len(children) > processes.MANY  # they would leave no time to anybody, and are killed in any case
+        commands = {} if are_many else processes.commands(children)
+        self._send(signal.SIGINT)
+        processes.send(children, signal.SIGSTOP if are_many else signal.SIGINT)
         return commands
 
     def kill(self) -> None:
         """Send SIGKILL to it."""
         if self.running:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+            self._send(signal.SIGKILL)
 
     async def kill_children(self, since: float = 0.0) -> dict[int, str]:
         """Kill what it has started since a moment; return process ids and command lines."""
-        return await processes.kill_all(self.pid, self.mark, since=since)
+        are_many = self.running and len(processes.of_kernel(self.pid, self.mark, since=since)) > processes.MANY
+        try:
+            if are_many:  # it may be what starts them
+                self._send(signal.SIGSTOP)
+            return await processes.kill_all(self.pid, self.mark, since=since)
+        finally:
+            if are_many:
+                self._send(signal.SIGCONT)
 
     def children(self) -> list[str]:
         """Return the command lines of what it has started and still runs."""
@@ -222,6 +228,10 @@ class KernelProcess:
         if self._client.context is not None:
             self._client.context.destroy(linger=0)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    def _send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     async def _sockets_exist(self) -> bool | None:
         names = await asyncio.to_thread(os.listdir, self._folder)

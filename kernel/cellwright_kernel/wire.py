@@ -245,6 +245,8 @@ class HostSettings(Value):
     egress_socket: str | None = None
     """Unix socket of the egress proxy; absent: there is no way out."""
     forwards: tuple[Forward, ...] = ()
+    processes: int | None = None
+    """Above so many processes and threads in the whole sandbox, kernels and what they start get no more; absent: no limit."""
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""
 

@@ -45,8 +45,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory_bytes: int = 4 * 1024**3
-    processes: int = 4096
-    """Processes and threads together; Chromium alone has some 300."""
+    processes: int = 768
+    """Processes and threads in all, above which cells get no more; Chromium alone has some 300."""
     open_files: int = 4096
     tmp_bytes: int = 512 * 1024**2
     """Size of /tmp, of /dev/shm and of home, each."""
