@@ -25,6 +25,8 @@ _LOST_IDLE_S: Final = 1.0
 """Silence after the reply from which it follows that `idle` was lost; it comes within a millisecond."""
 _BATCH_BYTES: Final = 64 * 1024
 """What is smaller goes out with what follows it; larger things are never held twice."""
+_PIECES_CHARS: Final = 16 * 1024**2
+"""After so much, no more pieces are sent: a cell that writes for an hour would send more than the outside takes of one cell."""
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
@@ -99,9 +101,11 @@ class RunningCell:
         """Yield events in batches as they come; the last one closes the cell. To be read once."""
         loop = asyncio.get_running_loop()
         outputs_at = beat_at = loop.time()
-        sent_bytes = 0
+        sent_bytes = piece_chars = 0
         while not await self._is_over_within(_PIECES_EVERY_S):
-            batch: list[Event] = [*self.outputs.take_pieces()]
+            pieces = [*self.outputs.take_pieces()]
+            piece_chars += sum(len(piece.text) for piece in pieces)
+            batch: list[Event] = [*pieces] if piece_chars <= _PIECES_CHARS else []
             now = loop.time()
             if now - outputs_at >= _OUTPUTS_EVERY_S and sent_bytes < _SENT_BYTES:
                 outputs_at = now

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cellwright_kernel import kernel_process, processes
+from cellwright_kernel import kernel_process, processes, running_cell
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
 from cellwright_kernel.wire import ClosedEvent, Event, Execute, KeptEvent, Output, PieceEvent, Text, gather, in_order
@@ -359,3 +359,10 @@ async def test_leaving_with_a_cell_running_ends_everything(tmp_path, environment
             await settled(lambda: any("616" in command for command in of_kernels()))
         await cell.over()
     assert of_kernels() == []
+
+
+async def test_a_cell_that_writes_without_end_sends_so_many_pieces_and_no_more(session, monkeypatch):
+    monkeypatch.setattr(running_cell, "_PIECES_CHARS", 100_000)
+    found = await session.execute("flood 3000 1000", 10.0)
+    pieces = sum(len(event.text) for event in found.events if isinstance(event, PieceEvent))
+    assert 0 < pieces <= 100_000
