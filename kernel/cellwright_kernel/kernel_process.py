@@ -37,6 +37,8 @@ COMMANDS: Final[Mapping[Language, Sequence[str]]] = {
 _UP_S: Final = 15.0
 """A Python kernel is up in 0.5 s on an idle machine."""
 _ASK_EVERY_S: Final = 0.25
+_LOOK_EVERY_S: Final = 0.5
+"""A fork bomb needs about a second to use up what it may have."""
 _DRAIN_S: Final = 0.05
 """Silence after which a dead kernel's sockets count as empty; what it had sent is here already."""
 
@@ -166,6 +168,7 @@ class KernelProcess:
             readers = [
                 group.create_task(_hand_on(self._client.get_shell_msg, on_reply)),
                 group.create_task(_hand_on(self._client.get_iopub_msg, on_published)),
+                group.create_task(self._keep_crowds_back()),
             ]
             await self._child.ended()
             for reader in readers:
@@ -176,6 +179,11 @@ class KernelProcess:
         for words in read_last_words(box, self._last_run):
             on_message(_as_message(words))
         on_message(_busy_with(read_begun(box)))  # its own word for that may be lost as well
+
+    async def _keep_crowds_back(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            processes.keep_crowd_back(self.pid, self.mark)
 
     def ask(self) -> str:
         """Send a question that every kernel answers when it is free; return its id."""

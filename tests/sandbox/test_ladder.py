@@ -26,6 +26,8 @@ DEADLINE_S = 2.0
 ENDED_S = 4.5
 """Seconds after the deadline by which every cell is answered: the ladder's three, its grace, and the way."""
 GONE_S = 5.0
+MOST_DEAD = 32
+"""Children that a cell forked by hand and never waited for are its kernel's to wait for, as in any program; a crowd of them is not."""
 
 
 @dataclass(frozen=True)
@@ -266,10 +268,14 @@ async def left_over(sandbox: int) -> list[str]:
     own = ("cellwright_kernel", "/Xvnc ", "/openbox ", "chrom", "/playwright/driver/node", "bwrap")
     end = time.monotonic() + GONE_S
     while True:
-        commands = [command for _, command in commands_of(alive(descendants(sandbox)))]
+        there = descendants(sandbox)
+        running = alive(there)
+        commands = [command for _, command in commands_of(running)]
         kernels = [command for command in commands if "-m cellwright_kernel." in command]
         left = [command for command in commands if not any(name in command for name in own)]
         left += kernels[2:]  # one of each language; copies of one that forked look like it
+        if len(there - running) > MOST_DEAD:
+            left.append(f"{len(there - running)} dead ones")
         if not left or time.monotonic() > end:
             return left
         await asyncio.sleep(0.05)
