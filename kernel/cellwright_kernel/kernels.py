@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -49,6 +50,7 @@ class Kernels:
         environment: Returns what a kernel that starts now gets as its environment.
         usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
+        free_pages: Stops what keeps a page from answering and returns what to say of it.
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         image_size: Most pixels across and down of a picture.
@@ -63,6 +65,7 @@ class Kernels:
         *,
         usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
+        free_pages: Callable[[], Awaitable[list[str]]] | None = None,
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         image_size: tuple[int, int] = (2048, 2048),
@@ -73,9 +76,10 @@ class Kernels:
         self._environment = environment
         self._usable = usable
         self._release_keys = release_keys
+        self._free_pages = free_pages
         self._screen_changed = screen_changed
         self._commands = commands
-        self._image_size = image_size
+        self._new_outputs = partial(Outputs, width=image_size[0], height=image_size[1])
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
         self._running: RunningCell | None = None
@@ -218,7 +222,7 @@ class Kernels:
             status = "kernel_died"
         lane.running, self._running = None, None
         if not is_sound and not lane.is_leaving:
-            self._begin_mending(lane)
+            lane.mending = self._group.create_task(self._mend(lane))
         cell.close(status, lane.generation, screen_changed=self._screen_changed())
 
     async def _end_of(self, lane: Lane, cell: RunningCell) -> End:
@@ -328,16 +332,15 @@ class Kernels:
         except (TimeoutError, NotUp):  # the display is gone, and with it what was held
             return 0
 
-    def _begin_mending(self, lane: Lane) -> None:
-        lane.mending = self._group.create_task(self._mend(lane))
-
     def _begin_start(self, lane: Lane) -> asyncio.Task[None]:
         if lane.mending is None:
             lane.mending = self._group.create_task(self._replace(lane))
         return lane.mending
 
     async def _mend(self, lane: Lane) -> None:
-        """See that the next cell finds a kernel that answers."""
+        """See that the next cell finds pages and a kernel that answer."""
+        for sentence in await self._free_pages() if self._free_pages else ():
+            lane.note(sentence)
         if lane.is_up and not lane.restart_asked:
             if await self._is_healthy(lane):
                 lane.mending = None
@@ -391,9 +394,6 @@ class Kernels:
         if language not in self._lanes:
             self._lanes[language] = Lane(language, self._new_outputs)
         return self._lanes[language]
-
-    def _new_outputs(self) -> Outputs:
-        return Outputs(width=self._image_size[0], height=self._image_size[1])
 
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:

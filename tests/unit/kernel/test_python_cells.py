@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from ast import literal_eval
@@ -52,15 +53,15 @@ def test_an_error_shows_the_models_frames_alone(kernel):
     told = kernel.run("import json\ndef f(text):\n    return json.loads(text)\nf('{')")
     number = len(kernel.cells)
     assert told.status == "error"
-    assert told.outputs == [
-        (
-            "error",
-            "Traceback (most recent call last):\n"
-            f"  File \"<cell {number}>\", line 4, in <module>\n    f('{{')\n"
-            f'  File "<cell {number}>", line 3, in f\n    return json.loads(text)\n           ^^^^^^^^^^^^^^^^\n'
-            "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
-        )
-    ]
+    ((kind, text),) = told.outputs
+    assert (kind, _without_underlines(text)) == (
+        "error",
+        "Traceback (most recent call last):\n"
+        f"  File \"<cell {number}>\", line 4, in <module>\n    f('{{')\n"
+        f'  File "<cell {number}>", line 3, in f\n    return json.loads(text)\n'
+        "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+    )
+    assert "^^^^\n" in text
 
 
 def test_an_error_shows_frames_in_files_the_model_wrote(kernel):
@@ -143,7 +144,9 @@ def test_magics_that_show_move_and_reset_work(kernel):
 
 def test_a_child_forked_by_hand_does_not_become_a_second_kernel(kernel):
     told = kernel.run(
-        "pid = os.fork()\nif pid == 0: print('child'); log('c')\nelse: os.waitpid(pid, 0); print('parent')"
+        "import warnings\n"
+        "with warnings.catch_warnings(action='ignore'): pid = os.fork()  # Python 3.12 and later warn of the threads\n"
+        "if pid == 0: print('child'); log('c')\nelse: os.waitpid(pid, 0); print('parent')"
     )
     assert told.outputs == [("stdout", "child\nc\nparent\n")]
     assert kernel.run("1 + 1").outputs == [("result", "2")]
@@ -222,6 +225,11 @@ _SPIN = "async def spin():\n    log('on')\n    while True: pass\n"
 _HELD = "stopped because it held the kernel's event loop when a cell was to end"
 
 
+def _without_underlines(text: str) -> str:
+    """A traceback without the lines that differ between versions of Python."""
+    return re.sub(r"^[ |]*[~^]+\n", "", text, flags=re.MULTILINE)
+
+
 def _interrupt_at_on(kernel: PythonKernel, code: str) -> Told:
     """Run a cell that says "on" at the moment when one interrupt is to come."""
     return kernel.run(code, when=lambda told: ("log", "on") in told.outputs, do=kernel.interrupt)
@@ -252,21 +260,54 @@ def test_one_interrupt_is_answered_whatever_holds_the_loop(kernel, code):
     assert kernel.run("kept").outputs == [("result", "7")]
 
 
+def test_an_interrupt_just_before_a_cell_that_waited_goes_on_is_not_overlooked(kernel):
+    told = kernel.run(
+        "import signal\nasyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)\n"
+        "await asyncio.sleep(0)\nwhile True: pass"
+    )
+    assert told.reply["ename"] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True:\n    try:\n        log('on')\n        while True: x = 1\n    except: pass",
+        "while True:\n    try:\n        log('on')\n        await asyncio.sleep(100)\n    except BaseException: pass",
+        "def work():\n    log('on')\n    while True: x = 1\n"
+        "async def retried():\n    while True:\n        try: work()\n        except BaseException: pass\nawait retried()",
+    ],
+    ids=["computes", "waits", "within"],
+)
+def test_a_cell_may_catch_two_interrupts_and_not_the_third(kernel, code):
+    kernel.run("kept = 7")
+    kernel.send(code)
+    for _ in range(3):
+        while kernel.told_next()["msg_type"] != "display_data":  # its "on"
+            pass
+        kernel.interrupt()
+    assert kernel.reply_next()["content"]["ename"] == "KeyboardInterrupt"
+    kernel.drain()
+    assert kernel.run("import sys; kept, sys.gettrace()").outputs == [("result", "(7, None)")]
+
+
 def test_a_task_that_holds_the_loop_before_its_cells_answer_is_told_of(kernel):
     told = _interrupt_at_on(kernel, f"{_SPIN}t = asyncio.create_task(spin(), name='T')")
     number = len(kernel.cells)
     assert told.status == "ok"
     assert [kind for kind, _ in told.outputs] == ["log", "stderr"]
     assert told.text("stderr").startswith("Background task T (<coroutine object spin at ")
-    assert told.text("stderr").endswith(
-        f'File "<cell {number}>", line 3, in spin\n    while True: pass\nKeyboardInterrupt: {_HELD}\n'
+    place = f'File "<cell {number}>", line 3, in spin\n    while True: pass\n'
+    assert _without_underlines(told.text("stderr")).endswith(f"{place}KeyboardInterrupt: {_HELD}\n")
+
+
+def test_a_cell_that_cannot_begin_is_answered_and_nothing_of_it_runs(kernel, tmp_path):
+    go = tmp_path / "go"
+    kernel.run(
+        f"async def spin():\n    while not os.path.exists({str(go)!r}): await asyncio.sleep(0.001)\n    log('on')\n"
+        "    while True: pass\nt = asyncio.create_task(spin())"
     )
-
-
-def test_a_cell_that_cannot_begin_is_answered_and_nothing_of_it_runs(kernel):
-    kernel.run(f"{_SPIN}def go(): globals().update(t=asyncio.create_task(spin()))\n")
-    kernel.run("asyncio.get_running_loop().call_later(0.001, go);")
     number = len(kernel.cells)
+    go.touch()
     while kernel.told_next()["msg_type"] != "display_data":  # its "on"
         pass
     kernel.send("ran = True")
@@ -276,10 +317,10 @@ def test_a_cell_that_cannot_begin_is_answered_and_nothing_of_it_runs(kernel):
         "KeyboardInterrupt",
         f"Nothing of this cell ran: code that cell {number} had left running held the kernel, and was interrupted",
     )
-    late = kernel.drain(0.05).late
-    assert [(cell, kind) for cell, kind, _ in late] == [(number, "stderr"), (number + 1, "error")]
-    assert late[0][2].endswith(f"KeyboardInterrupt: {_HELD}\n")
-    assert kernel.run("'ran' in globals()").outputs == [("result", "False")]
+    told = kernel.run("'ran' in globals()")
+    assert told.outputs == [("result", "False")]
+    assert [(cell, kind) for cell, kind, _ in told.late] == [(number, "stderr"), (number + 1, "error")]
+    assert told.late[0][2].endswith(f"KeyboardInterrupt: {_HELD}\n")
 
 
 def test_background_work_that_gives_the_loop_back_outlives_an_interrupt(kernel):
