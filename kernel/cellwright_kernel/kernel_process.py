@@ -181,9 +181,12 @@ class KernelProcess:
         on_message(_busy_with(read_begun(box)))  # its own word for that may be lost as well
 
     async def _keep_crowds_back(self) -> None:
+        there = processes.count()
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            processes.keep_crowd_back(self.pid, self.mark)
+            before, there = there, processes.count()
+            if there - before > processes.CROWD:
+                processes.have_group_give_way(self.pid)
 
     def ask(self) -> str:
         """Send a question that every kernel answers when it is free; return its id."""

@@ -280,7 +280,7 @@ class Kernels:
                 case "kill_children":
                     lane.ended |= await lane.kernel.kill_children(lane.began_at)
                 case _:
-                    lane.kernel.kill()
+                    lane.kill()
 
         await cell.ladder.climb(act)
         cell.end("given_up")
@@ -299,7 +299,7 @@ class Kernels:
             return "kernel_died", False
         if end == "finished" and ladder.rung is None:
             return _OF_REPLY.get(cell.reply_status, "error"), True
-        left = await self._left(lane, lane.kernel, kept=end == "finished")
+        left = await self._left(lane, lane.kernel, kept=end == "finished" and lane.is_up)
         if ladder.rung is None:
             cell.outputs.note(sentences.died(left, lane.kernel.how_it_ended()))
             return "kernel_died", False

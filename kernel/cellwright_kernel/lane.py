@@ -56,6 +56,12 @@ class Lane:
         taken, self.outputs = self.outputs, self._new_outputs()
         return taken
 
+    def kill(self) -> None:
+        """Kill its kernel: from now on it is not there, also if what it had answered just before is still to come."""
+        if self.kernel is not None:
+            self.kernel.kill()
+        self.is_up = False
+
     def note(self, sentence: str) -> None:
         """Tell the model something: in the cell that runs or waits, else before the next one's own output."""
         (self.running.outputs if self.running is not None else self.outputs).note(sentence)

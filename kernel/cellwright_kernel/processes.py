@@ -27,8 +27,8 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
 MANY: Final = 32
 """More processes than this are stopped rather than interrupted, and told of by their names alone."""
-_CROWD: Final = 150
-"""Names in /proc below which there is none; a sandbox with its browser has about 80."""
+CROWD: Final = 100
+"""So many more processes at once are a crowd."""
 _NICE: Final = 19
 _NODES: Final = ("node", "MainThread", "node-MainThread")
 """What Node calls itself."""
@@ -95,18 +95,19 @@ def send(processes: Iterable[Process], number: signal.Signals) -> None:
             os.kill(process.pid, number)
 
 
-def keep_crowd_back(kernel: int, mark: str) -> None:
-    """Where a kernel has started a crowd, have it give way to everybody else, or the kernel host would not get its turn.
+def count() -> int:
+    """Return how many processes there are; of one that asks often this is the cheap question."""
+    return sum(name.isdigit() for name in os.listdir(_PROC))  # noqa: PTH208 - names only
 
-    What it starts further gives way, too. 650 that fork without end left the host 0.2 % of two cores where the Linux kernel does not
-    share by session (in a control group of its own, as containers are), and it could not end them in 4 s.
+
+def have_group_give_way(kernel: int) -> None:
+    """Have a kernel, and what it has started, give way to everybody else from now on; it can never be undone.
+
+    650 that fork without end left the kernel host 0.2 % of two cores where the Linux kernel does not share by session (in a control group
+    of its own, as containers are), and it could not end them in 4 s. To look at each of them would have taken it too long as well.
     """
-    if len(os.listdir(_PROC)) < _CROWD:  # noqa: PTH208 - names only
-        return
-    found = of_kernel(kernel, mark)
-    for process in found if len(found) > MANY else ():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpriority(os.PRIO_PGRP, kernel, _NICE)
 
 
 async def kill_all(kernel: int, mark: str, *, since: float = 0.0) -> dict[int, str]:

@@ -132,6 +132,23 @@ async def test_a_kernel_that_ignores_interrupts_is_killed_and_answered_for_withi
     assert (after.closed.status, after.closed.kernel_generation, after.texts) == ("ok", 2, ["fine"])
 
 
+async def test_a_kernel_that_answers_while_it_is_killed_is_not_said_to_go_on(session, monkeypatch):
+    kill = kernel_process.KernelProcess.kill
+
+    def kill_late(kernel):
+        if session.kernels._running is not None:
+            session.kernels._running.end("finished")
+        kill(kernel)
+
+    monkeypatch.setattr(kernel_process.KernelProcess, "kill", kill_late)
+    found = await session.execute("ignore_sigint", 0.5)
+    assert (found.closed.status, found.closed.rung) == ("timeout", "kill_kernel")
+    assert "All Python variables are gone" in found.notices[0]
+    monkeypatch.undo()
+    after = await session.execute("behave")
+    assert (after.closed.status, after.closed.kernel_generation, after.notices) == ("ok", 2, [])
+
+
 async def test_a_kernel_that_is_deaf_after_an_interrupt_is_replaced_before_the_next_cell(session):
     found = await session.execute("be_deaf_afterwards", 0.5)
     assert found.closed.rung == "interrupt"
