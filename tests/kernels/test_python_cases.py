@@ -10,7 +10,6 @@ that only underline are not compared. What Python itself says in other words the
 from __future__ import annotations
 
 import asyncio
-import re
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.kernels.playing_cells import Case, Commands, kernels_in, play_case, read_table, refresh, write_table
+from tests.python_kernel import without_underlines
 
 from cellwright.sandbox.runtime import kernel_folder, runtime_folder
 from cellwright_kernel.kernel_process import COMMANDS
@@ -29,7 +29,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 CELLS = Path(__file__).parent / "cells"
 TABLES = sorted(CELLS.glob("python*.jsonl"))
 WRITTEN_WITH = "3.11"
-UNDERLINE = re.compile(r"^[ |]*[~^]+\n", re.MULTILINE)
 
 
 def commands() -> Commands:
@@ -92,7 +91,7 @@ def _without_underlines(case: Case) -> Case:
         {
             **cell,
             "says": [
-                {key: UNDERLINE.sub("", value) if key == "error" else value for key, value in said.items()}
+                {key: without_underlines(value) if key == "error" else value for key, value in said.items()}
                 for said in cell["says"]
             ],
         }
