@@ -21,7 +21,7 @@ WAIT_S = 30.0
 def main() -> None:
     """Serve rounds until standard input ends."""
     manager = KernelManager()
-    manager.kernel_cmd = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    manager.kernel_cmd = [sys.executable, "-m", "ipykernel_launcher", "--log-level=ERROR", "-f", "{connection_file}"]
     manager.start_kernel()
     client: BlockingKernelClient = manager.client()
     client.start_channels()
