@@ -16,7 +16,7 @@ import signal
 import stat
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Final
 from cellwright_kernel import processes
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.egress import Forwarder, proxy_environment
+from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.playwright_browsers import playwright_environment
 from cellwright_kernel.server import Server, door, listener
 from cellwright_kernel.versions import versions
-from cellwright_kernel.wire import HostSettings, Ready
+from cellwright_kernel.wire import HostSettings, Language, Ready
 
 if TYPE_CHECKING:
     from cellwright_kernel.desktop import Screenshot
@@ -83,6 +84,7 @@ class Host:
             release_keys=self._desktop.release_keys if self._desktop else None,
             free_pages=self._desktop.free_pages if self._desktop else None,
             screen_changed=self._screen_changed,
+            commands=_commands(settings.processes),
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
@@ -93,7 +95,7 @@ class Host:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Start everything in the background; stop it all in order when left."""
-        async with Forwarder(self._settings, self._refused) as forwarder, asyncio.TaskGroup() as group:
+        async with Forwarder(self._settings, self.kernels.refused) as forwarder, asyncio.TaskGroup() as group:
             self._problems = forwarder.problems
             async with self.kernels:
                 keeping = group.create_task(self._start_and_keep(group))
@@ -128,11 +130,6 @@ class Host:
         if self._desktop is None:
             raise NotUp("This sandbox was made without a desktop; there is no screen.")
         return await self._desktop.screenshot()
-
-    def _refused(self, sentence: str, host: str | None) -> None:
-        """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""
-        if self.kernels.running is not None:
-            self.kernels.running.refused(sentence, host)
 
     async def _start_and_keep(self, group: asyncio.TaskGroup) -> None:
         self._starting = group.create_task(self._start())
@@ -189,6 +186,14 @@ class Host:
 
     def _note(self, sentence: str) -> None:
         self.kernels.note(sentence)
+
+
+def _commands(processes: int | None) -> Mapping[Language, Sequence[str]]:
+    """Return how kernels are started: under a limit that is not ours, so that what uses it up leaves us room to end it."""
+    if processes is None:
+        return COMMANDS
+    limit = (shutil.which("prlimit") or "prlimit", f"--nproc={processes}:{processes}", "--")
+    return {language: (*limit, *command) for language, command in COMMANDS.items()}
 
 
 async def _reap() -> None:

@@ -37,6 +37,8 @@ COMMANDS: Final[Mapping[Language, Sequence[str]]] = {
 _UP_S: Final = 15.0
 """A Python kernel is up in 0.5 s on an idle machine."""
 _ASK_EVERY_S: Final = 0.25
+_LOOK_EVERY_S: Final = 0.5
+"""A fork bomb needs about a second to use up what it may have."""
 _DRAIN_S: Final = 0.05
 """Silence after which a dead kernel's sockets count as empty; what it had sent is here already."""
 
@@ -166,6 +168,7 @@ class KernelProcess:
             readers = [
                 group.create_task(_hand_on(self._client.get_shell_msg, on_reply)),
                 group.create_task(_hand_on(self._client.get_iopub_msg, on_published)),
+                group.create_task(self._keep_crowds_back()),
             ]
             await self._child.ended()
             for reader in readers:
@@ -176,6 +179,14 @@ class KernelProcess:
         for words in read_last_words(box, self._last_run):
             on_message(_as_message(words))
         on_message(_busy_with(read_begun(box)))  # its own word for that may be lost as well
+
+    async def _keep_crowds_back(self) -> None:
+        there = processes.count()
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            before, there = there, processes.count()
+            if there - before > processes.CROWD:
+                processes.have_group_give_way(self.pid)
 
     def ask(self) -> str:
         """Send a question that every kernel answers when it is free; return its id."""
@@ -189,23 +200,29 @@ class KernelProcess:
         """
         if not self.running:
             return {}
-        children = processes.of_kernel(self.pid, self.mark, since=since)
-        commands = {child.pid: child.command for child in children}
         # the kernel first: code that waits for a child is to see the interrupt, not the child's end
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGINT)
-        processes.send(children, signal.SIGINT)
+        children = processes.of_kernel(self.pid, self.mark, since=since)
+        are_many = len(children) > processes.MANY  # they would leave no time to anybody, and are killed in any case
+        commands = {} if are_many else processes.commands(children)
+        self._send(signal.SIGINT)
+        processes.send(children, signal.SIGSTOP if are_many else signal.SIGINT)
         return commands
 
     def kill(self) -> None:
         """Send SIGKILL to it."""
         if self.running:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+            self._send(signal.SIGKILL)
 
     async def kill_children(self, since: float = 0.0) -> dict[int, str]:
         """Kill what it has started since a moment; return process ids and command lines."""
-        return await processes.kill_all(self.pid, self.mark, since=since)
+        are_many = self.running and len(processes.of_kernel(self.pid, self.mark, since=since)) > processes.MANY
+        try:
+            if are_many:  # it may be what starts them
+                self._send(signal.SIGSTOP)
+            return await processes.kill_all(self.pid, self.mark, since=since)
+        finally:
+            if are_many:
+                self._send(signal.SIGCONT)
 
     def children(self) -> list[str]:
         """Return the command lines of what it has started and still runs."""
@@ -222,6 +239,10 @@ class KernelProcess:
         if self._client.context is not None:
             self._client.context.destroy(linger=0)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    def _send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     async def _sockets_exist(self) -> bool | None:
         names = await asyncio.to_thread(os.listdir, self._folder)

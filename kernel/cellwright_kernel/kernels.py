@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,7 +22,7 @@ from cellwright_kernel.deadline import Clock, SystemClock
 from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
 from cellwright_kernel.lane import Lane, late_events
 from cellwright_kernel.outputs import Outputs
-from cellwright_kernel.running_cell import End, RunningCell
+from cellwright_kernel.running_cell import End, RunningCell, so_far_events
 from cellwright_kernel.sentences import Left
 from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung
 
@@ -78,11 +79,10 @@ class Kernels:
         self._free_pages = free_pages
         self._screen_changed = screen_changed
         self._commands = commands
-        self._image_size = image_size
+        self._new_outputs = partial(Outputs, width=image_size[0], height=image_size[1])
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
-        self.running: RunningCell | None = None
-        """The cell that runs now."""
+        self._running: RunningCell | None = None
         self._notices: list[str] = []
         self._group = asyncio.TaskGroup()
 
@@ -97,8 +97,8 @@ class Kernels:
             lane.is_leaving = True
             if lane.mending is not None:
                 lane.mending.cancel()
-        if self.running is not None:
-            self.running.ladder.ask("kill_kernel")
+        if self._running is not None:
+            self._running.ladder.ask("kill_kernel")
         for lane in self._lanes.values():
             if lane.kernel is not None:
                 await lane.kernel.end()
@@ -124,13 +124,13 @@ class Kernels:
             NoKernel: the language is not offered.
         """
         lane = self._lane(request.language)
-        if self.running is not None:
-            raise Busy(f"Cell {self.running.request.number} is still running. Nothing of this one was executed.")
+        if self._running is not None:
+            raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
         cell = RunningCell(request, lane.take_outputs(), self._clock)
         lane.running = cell
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
-        self.running = cell
+        self._running = cell
         self._group.create_task(self._run(lane, cell))
         return cell
 
@@ -139,6 +139,10 @@ class Kernels:
         notices, self._notices = self._notices, []
         return late_events(self._lanes.values(), notices)
 
+    def so_far(self) -> list[Event]:
+        """Return what the cell that is running has shown by now, as `so_far_events` does."""
+        return so_far_events(self._running)
+
     def interrupt(self, language: Language) -> bool:
         """Ask the running cell of a language to end, its kernel to keep its variables; False when there is none.
 
@@ -146,9 +150,9 @@ class Kernels:
             NoKernel: the language is not offered.
         """
         self._lane(language)
-        if self.running is None or self.running.request.language != language:
+        if self._running is None or self._running.request.language != language:
             return False
-        self.running.ladder.ask()
+        self._running.ladder.ask()
         return True
 
     async def restart(self, language: Language) -> int:
@@ -164,7 +168,7 @@ class Kernels:
         lane = self._lane(language)
         while lane.mending is not None:
             await _first_of(lane.mending)
-        running = self.running
+        running = self._running
         if running is not None and running.request.language == language:
             lane.restart_asked = True
             running.ladder.ask("kill_kernel")
@@ -199,10 +203,15 @@ class Kernels:
 
     def note(self, sentence: str) -> None:
         """Tell the model something: in the cell that is running, else before the next one's own output."""
-        if self.running is not None:
-            self.running.outputs.note(sentence)
+        if self._running is not None:
+            self._running.outputs.note(sentence)
         else:
             self._notices.append(sentence)
+
+    def refused(self, sentence: str, host: str | None) -> None:
+        """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""
+        if self._running is not None:
+            self._running.refused(sentence, host)
 
     async def _run(self, lane: Lane, cell: RunningCell) -> None:
         """See a cell through to its close, then mend its kernel if need be."""
@@ -216,7 +225,7 @@ class Kernels:
         except Exception as error:
             cell.outputs.note(sentences.host_fault(error))
             status = "kernel_died"
-        lane.running, self.running = None, None
+        lane.running, self._running = None, None
         if not is_sound and not lane.is_leaving:
             was_killed = end == "given_up" and cell.message_id is not None
             lane.mending = self._group.create_task(self._mend(lane, was_killed=was_killed))
@@ -277,7 +286,7 @@ class Kernels:
                 case "kill_children":
                     lane.ended |= await lane.kernel.kill_children(lane.began_at)
                 case _:
-                    lane.kernel.kill()
+                    lane.kill()
 
         await cell.ladder.climb(act)
         cell.end("given_up")
@@ -296,7 +305,7 @@ class Kernels:
             return "kernel_died", False
         if end == "finished" and ladder.rung is None:
             return _OF_REPLY.get(cell.reply_status, "error"), True
-        left = await self._left(lane, lane.kernel, kept=end == "finished")
+        left = await self._left(lane, lane.kernel, kept=end == "finished" and lane.is_up)
         if ladder.rung is None:
             cell.outputs.note(sentences.died(left, lane.kernel.how_it_ended()))
             return "kernel_died", False
@@ -372,17 +381,8 @@ class Kernels:
             lane.fault = str(error)
         else:
             lane.is_up = True
-            self._group.create_task(self._keep(lane, kernel))
+            self._group.create_task(lane.read(kernel))
         lane.mending = None
-
-    async def _keep(self, lane: Lane, kernel: KernelProcess) -> None:
-        """Read a kernel until it has ended."""
-        await kernel.read(lane.take_reply, lane.take_message)
-        if lane.kernel is kernel:
-            lane.is_up = lane.is_taken = False
-            lane.answered.set()  # whoever waits for it waits no longer
-            if lane.running is not None and lane.running.message_id is not None:
-                lane.running.end("kernel_died")
 
     def _lane(self, language: Language) -> Lane:
         if language not in self._commands:
@@ -391,9 +391,6 @@ class Kernels:
         if language not in self._lanes:
             self._lanes[language] = Lane(language, self._new_outputs)
         return self._lanes[language]
-
-    def _new_outputs(self) -> Outputs:
-        return Outputs(width=self._image_size[0], height=self._image_size[1])
 
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:

@@ -56,9 +56,24 @@ class Lane:
         taken, self.outputs = self.outputs, self._new_outputs()
         return taken
 
+    def kill(self) -> None:
+        """Kill its kernel: from now on it is not there, also if what it had answered just before is still to come."""
+        if self.kernel is not None:
+            self.kernel.kill()
+        self.is_up = False
+
     def note(self, sentence: str) -> None:
         """Tell the model something: in the cell that runs or waits, else before the next one's own output."""
         (self.running.outputs if self.running is not None else self.outputs).note(sentence)
+
+    async def read(self, kernel: KernelProcess) -> None:
+        """Read a kernel until it has ended."""
+        await kernel.read(self.take_reply, self.take_message)
+        if self.kernel is kernel:
+            self.is_up = self.is_taken = False
+            self.answered.set()  # whoever waits for it waits no longer
+            if self.running is not None and self.running.message_id is not None:
+                self.running.end("kernel_died")
 
     def take_reply(self, message: dict[str, Any]) -> None:
         """Hand a reply to whoever waits for it."""

@@ -22,6 +22,8 @@ from cellwright_kernel.wire import Image, KeptEvent, Output, OutputEvent, PieceE
 NOTHING_SAID: Final = "The cell ran and showed nothing."
 _PIECE_CHARS: Final = 16_384
 """Most text for live views between two takings; more is dropped there, never in the outputs."""
+_LINE_CHARS: Final = 2000
+"""Of a line that is not finished, what is shown while its cell runs."""
 _EXACT: Final = ("log", "notice")
 """Sources whose text is passed on as it is."""
 
@@ -99,6 +101,12 @@ class Outputs:
         pieces, self._pieces, self._piece_chars = self._pieces, [], 0
         for source, text in pieces:
             yield PieceEvent(text=text, source=source)
+
+    def so_far(self) -> Iterator[OutputEvent]:
+        """Yield every output as it stands now, a stream that is being written last; nothing is taken by it."""
+        yield from self._shown.so_far()
+        if self._writing is not None and (text := self._writing.so_far()).text:
+            yield OutputEvent(output=text)
 
     def close(self) -> Iterator[OutputEvent | WithdrawnEvent | KeptEvent]:
         """Say that nothing more comes; yield the rest. The list that results is never empty."""
@@ -226,6 +234,15 @@ class _Writing:
         if chars:
             self._text.write(self._terminal.rest())
             self._text.skip(chars)
+
+    def so_far(self) -> Text:
+        """Return what is written by now; of a line that has no end yet, and is long, the end of it."""
+        line = self._terminal.line
+        left_out = max(0, len(line) - _LINE_CHARS)
+        if left_out:
+            line = f"[... {left_out:,} characters of this line are left out here ...]{line[left_out:]}"
+        text, missing = self._text.shown(ITEM_CHARS - len(line))
+        return Text(text=text + line, source=self.source, of_cell=self.of_cell, missing_chars=missing + left_out)
 
     def end(self) -> LongText:
         self._text.write(self._terminal.rest())

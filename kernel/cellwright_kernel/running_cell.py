@@ -33,6 +33,8 @@ _FAILURE_CHARS: Final = 64 * 1024
 """So much of what its failures say is looked through for what was refused."""
 _REFUSED_PAGE: Final = "err_tunnel_connection_failed"
 """Chromium's word for a page that the way out has refused; if it was led there, the failure names where it began."""
+_PIECES_CHARS: Final = 16 * 1024**2
+"""After so much, no more pieces are sent: a cell that writes for an hour would send more than the outside takes of one cell."""
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
@@ -125,9 +127,11 @@ class RunningCell:
         """Yield events in batches as they come; the last one closes the cell. To be read once."""
         loop = asyncio.get_running_loop()
         outputs_at = beat_at = loop.time()
-        sent_bytes = 0
+        sent_bytes = piece_chars = 0
         while not await self._is_over_within(_PIECES_EVERY_S):
-            batch: list[Event] = [*self.outputs.take_pieces()]
+            pieces = [*self.outputs.take_pieces()]
+            piece_chars += sum(len(piece.text) for piece in pieces)
+            batch: list[Event] = [*pieces] if piece_chars <= _PIECES_CHARS else []
             now = loop.time()
             if now - outputs_at >= _OUTPUTS_EVERY_S and sent_bytes < _SENT_BYTES:
                 outputs_at = now
@@ -179,6 +183,13 @@ class RunningCell:
             self.end("finished")
             return
         asyncio.get_running_loop().call_later(_LOST_IDLE_S, self._expect_idle, self._messages)
+
+
+def so_far_events(cell: RunningCell | None) -> list[Event]:
+    """Return what a running cell has shown by now as if it were a cell's stream, closed as `running`; None: as `ok`."""
+    if cell is None:
+        return [ClosedEvent(status="ok")]
+    return [*cell.outputs.so_far(), ClosedEvent(status="running", truncated=cell.outputs.truncated)]
 
 
 def _weight(event: Event) -> int:

@@ -5,6 +5,7 @@ is too large, and which status each refusal has.
 
     GET    /ready?timeout_s=          waits until the inside is usable or has failed -> Ready
     POST   /cells                     Execute -> NDJSON of Event, the last one `closed`; 409 while another cell runs
+    GET    /cells/running             -> the same of what the running cell has shown so far, closed as `running`
     GET    /late                      -> the same of what came since the last cells; once, then it is gone
     POST   /kernels/LANGUAGE/interrupt -> {"interrupted": bool}
     POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}
@@ -81,6 +82,7 @@ def door(inside: Inside, home: Path) -> Starlette:
         routes=[
             Route("/ready", routes.ready),
             Route("/cells", routes.execute, methods=["POST"]),
+            Route("/cells/running", routes.so_far),
             Route("/late", routes.late),
             Route("/kernels/{language}/interrupt", routes.interrupt, methods=["POST"]),
             Route("/kernels/{language}/restart", routes.restart, methods=["POST"]),
@@ -184,6 +186,11 @@ class _Routes:
         with _refusals():
             cell = self._inside.kernels.execute(asked)
         return StreamingResponse(_lines(cell.events()), media_type="application/x-ndjson")
+
+    async def so_far(self, _: Request) -> Response:
+        return StreamingResponse(
+            _lines(_singly(iter(self._inside.kernels.so_far()))), media_type="application/x-ndjson"
+        )
 
     async def late(self, _: Request) -> Response:
         return StreamingResponse(_lines(_singly(self._inside.kernels.late())), media_type="application/x-ndjson")

@@ -138,14 +138,23 @@ class Shown:
             self._add(_Entry(self._take_number(), Text(text=sentence, source="notice")))
         yield from self.take()
         if self._middle.items:
-            text = Text(
-                text=f"[... {self._middle.described()} stood here and {self._middle.verb} left out: a cell may show {CELL_ITEMS} outputs, "
-                f"{CELL_CHARS:,} characters and {CELL_BYTES // 1024**2} MiB. Only what is shown was cut; the code ran as if nothing was. Show less "
-                "at a time to see them. ...]",
-                source="notice",
-                missing_chars=self._middle.text.chars,
-            )
-            yield from _events(self._middle.number, text, self._middle.text)
+            yield from _events(self._middle.number, self._left_out(), self._middle.text)
+
+    def so_far(self) -> Iterator[OutputEvent]:
+        """Yield every output as it stands now; nothing is taken by it."""
+        for entry in self._entries():
+            yield OutputEvent(number=entry.number, output=entry.output)
+        if self._middle.items:
+            yield OutputEvent(number=self._middle.number, output=self._left_out())
+
+    def _left_out(self) -> Text:
+        return Text(
+            text=f"[... {self._middle.described()} stood here and {self._middle.verb} left out: a cell may show {CELL_ITEMS} outputs, "
+            f"{CELL_CHARS:,} characters and {CELL_BYTES // 1024**2} MiB. Only what is shown was cut; the code ran as if nothing was. Show less "
+            "at a time to see them. ...]",
+            source="notice",
+            missing_chars=self._middle.text.chars,
+        )
 
     def _add(self, entry: _Entry) -> None:
         if entry.output.of_cell is not None and not _LATE.holds([*self._late_entries(), entry]):

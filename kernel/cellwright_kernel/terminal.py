@@ -47,6 +47,11 @@ class Terminal:
             finished += self.rest()
         return finished
 
+    @property
+    def line(self) -> str:
+        """The line that is not finished, as it stands now."""
+        return self._line
+
     def rest(self) -> str:
         """Give out the line that is not finished."""
         line, self._line, self._column = self._line, "", 0

@@ -180,6 +180,7 @@ class ClosedEvent(Value):
 
     type: Literal["closed"] = "closed"
     status: CellStatus
+    """`running` only at the end of what a cell has shown so far (`GET /cells/running`)."""
     truncated: bool = False
     rung: Rung | None = None
     kernel_generation: Count = 1
@@ -246,6 +247,8 @@ class HostSettings(Value):
     own_loopback: bool = False
     """Whether 127.0.0.1 is the sandbox's alone, so that even without a way out something can listen there and say so."""
     forwards: tuple[Forward, ...] = ()
+    processes: int | None = None
+    """Above so many processes and threads in the whole sandbox, kernels and what they start get no more; absent: no limit."""
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""
 

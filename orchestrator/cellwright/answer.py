@@ -24,7 +24,7 @@ ANSWER_ITEMS: Final = 128
 _SAYS_NOTHING: Final = "The cell ended without output."
 _SENTENCES: Final[dict[CellStatus, str]] = {
     "ok": "The cell itself ended without an error.",
-    "running": "The cell has not ended yet.",
+    "running": "The cell has not ended yet: it is still running.",
     "error": "The cell ended with an error that left no message. The variables set before it are kept.",
     "timeout": "The cell reached its deadline and was stopped. What it printed before stands above.",
     "interrupted": "The cell was interrupted. Variables set before that are kept.",
@@ -118,8 +118,10 @@ def _is_what_it_says(data: bytes, media_type: MediaType) -> bool:
 
 def _tells(cell: Cell) -> bool:
     """Whether the outputs say how the cell ended. The words are the inside's; that there are some is seen to here."""
-    if cell.status in ("ok", "running"):
+    if cell.status == "ok":
         return bool(cell.outputs)
+    if cell.status == "running":
+        return False
     wanted = ("error", "notice") if cell.status in ("error", "interrupted") else ("notice",)
     return any(isinstance(o, Text) and o.source in wanted and not _is_late(o, cell.number) for o in cell.outputs)
 

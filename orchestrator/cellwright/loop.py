@@ -19,11 +19,13 @@ from pydantic import JsonValue
 
 from cellwright.answer import InputItem, answer, said
 from cellwright.budget import Budget, Meter
+from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, Finished, Refused, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError, UsageError
 from cellwright.model.base import DEFAULT_MODEL, Call, Item, Model, Request, Response, Usage
 from cellwright.model.responses import ResponsesModel
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
+from cellwright.ongoing import ModelCall
 from cellwright.progress import (
     Arriving,
     CallRejected,
@@ -40,7 +42,7 @@ from cellwright.record import records
 from cellwright.record.stored import digest_of
 from cellwright.running import OnEvent
 from cellwright.sandbox.base import Backend, Spec
-from cellwright.session import ModelCall, Session
+from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Language
 
 MAX_IDLE_TURNS: Final = 3
@@ -176,7 +178,14 @@ class Run:
         self._history: list[Item] = [_user(task)]
         spec = session.spec
         self._instructions = instructions_for([path.name for path in spec.files], spec.allow)
-        self._tools = tools_for(self._languages, width=spec.width, height=spec.height, page_height=spec.viewport_height)
+        self._tools = tools_for(
+            self._languages,
+            width=spec.width,
+            height=spec.height,
+            page_height=spec.viewport_height,
+            deadline_s=spec.cell_deadline_s,
+            limit_s=spec.longest_s,
+        )
         self._idle_turns = 0
         self._spent: str | None = None
 
@@ -278,16 +287,18 @@ class Run:
         cell = await self._session.execute(
             accepted.code,
             language=accepted.language,
-            deadline_s=self._deadline_s(),
+            deadline_s=self._deadline_s(accepted),
             on_event=lambda event: self._tell(CellWrote(event)),
             call=ModelCall(turn=self.turns, call_id=accepted.call.call_id),
         )
         self._tell(CellEnded(cell))
         return _answer(accepted.call, answer(cell))
 
-    def _deadline_s(self) -> float | None:
+    def _deadline_s(self, accepted: Accepted) -> float:
+        """A cell may take as long as its code asks for, and is waited for here: that costs the model no turn."""
+        wanted = deadline_of(accepted.code, accepted.language, self._session.spec)
         left = self.meter.seconds_left
-        return None if left is None else max(1.0, min(left, self._session.spec.cell_deadline_s))
+        return wanted if left is None else max(1.0, min(left, wanted))
 
     def _finish_or_go_on(self, response: Response) -> None:
         """A message that is more than commentary finishes; commentary alone, or reasoning alone, means: go on."""

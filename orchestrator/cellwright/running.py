@@ -12,11 +12,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
-from cellwright.errors import RecordError, SandboxLost
+from cellwright.errors import CodeTooLarge, RecordError, SandboxLost
 from cellwright.record.journal import Journal
 from cellwright.record.records import LateOutput, Note
 from cellwright.record.stored import StoredOutput
 from cellwright_kernel.wire import (
+    CODE_BYTES,
     Cell,
     CellStatus,
     ClosedEvent,
@@ -68,6 +69,16 @@ class RunningCell:
         self._kernel_generation: int | None = None
         self.screen_changed = True
         """False only when the kernel host says that nothing was drawn since its last screenshot."""
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """What is whole of it by now."""
+        return in_order(self._outputs)
+
+    @property
+    def notices(self) -> tuple[Text, ...]:
+        """Sentences that stand before its own outputs."""
+        return tuple(self._notices)
 
     def take(self, event: Event) -> None:
         """Add one event from inside.
@@ -153,6 +164,19 @@ class RunningCell:
 
     def _add(self, text: Text) -> None:
         gather(self._outputs, OutputEvent(output=text))
+
+
+def check_size(code: str) -> None:
+    """Return when code is not longer than a cell may be.
+
+    Raises:
+        CodeTooLarge: It is.
+    """
+    if len(code.encode("utf-8", "surrogatepass")) > CODE_BYTES:
+        raise CodeTooLarge(
+            f"The code has more than {CODE_BYTES} bytes. Usually data was pasted into it. Nothing ran. "
+            "Send it in parts, or as a file."
+        )
 
 
 def not_executable(code: str) -> str | None:

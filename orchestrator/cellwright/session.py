@@ -4,8 +4,7 @@ Flows in: a Spec, then code. Flows out: cells, and the run on disk. Decided here
 posted and again before its answer is given; that a sandbox which was lost is replaced, and the next cell told so; that
 the screen is taken after the answer and before the next cell; that one cell runs at a time.
 
-There is no lock around a session: it belongs to one event loop, and `_executing` is read and set without an await
-between.
+There is no lock around a session: it belongs to one event loop, and `_ongoing` is read and set without an await between.
 """
 
 from __future__ import annotations
@@ -15,30 +14,25 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cellwright.attached import Attached
 from cellwright.closing import End, finish
 from cellwright.counted import counted
-from cellwright.errors import CodeTooLarge, SandboxLost, SessionBusy, SessionClosed
+from cellwright.deadlines import check_deadline, deadline_of, too_long
+from cellwright.errors import SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease, lease
+from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
 from cellwright.record import records
 from cellwright.record.journal import Journal, open_run
-from cellwright.running import OnEvent, RunningCell, not_executable
+from cellwright.running import OnEvent, RunningCell, check_size, not_executable
 from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.screen import Screen
-from cellwright_kernel.wire import (
-    CODE_BYTES,
-    Cell,
-    Execute,
-    FileInfo,
-    Language,
-)
+from cellwright_kernel.wire import Cell, Execute, FileInfo, Language
 
 LADDER_S: Final = 3.0
 """Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
@@ -56,8 +50,7 @@ class Session:
         self.spec = spec
         self.journal = journal
         self._lease = given
-        self._executing: tuple[int, Language] | None = None
-        self._running: asyncio.Future[Cell] | None = None  # awaited by whoever called, and in _stop()
+        self._ongoing: Ongoing | None = None
         self._cells = 0
         self._screen = Screen(given, journal)
         self.attached = Attached(given, journal, self._touch)
@@ -68,7 +61,7 @@ class Session:
         """Moment of the last request, on the monotonic clock."""
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "executing" if self._executing is not None else "idle"
+        state = "closed" if self._closed else "idle" if self.executing is None else "executing"
         return f"<Session {self.id}: {state}, {counted(self._cells, 'cell')}, {self._lease!r}>"
 
     @classmethod
@@ -145,12 +138,17 @@ class Session:
     @property
     def executing(self) -> int | None:
         """Number of the cell that is running; None when idle."""
-        return self._executing[0] if self._executing else None
+        return None if self._ongoing is None or self._ongoing.has_ended else self._ongoing.cell.number
 
     @property
     def idle_s(self) -> float:
         """Seconds since it was last used; 0 while a cell runs."""
-        return 0.0 if self._executing is not None else time.monotonic() - self.last_used
+        return 0.0 if self.executing is not None else time.monotonic() - self.last_used
+
+    @property
+    def left(self) -> Ongoing | None:
+        """The cell that was answered as `running` and not as ended since, while nobody waits for it; None: there is none."""
+        return self._ongoing if self._ongoing is not None and self._ongoing.is_left else None
 
     async def execute(
         self,
@@ -161,43 +159,48 @@ class Session:
         on_event: OnEvent | None = None,
         call: ModelCall | None = None,
         since: float | None = None,
+        reply_s: float | None = None,
     ) -> Cell:
         """Execute one cell and return it closed. A failure of the code is a status of the cell, not an exception.
 
         Args:
             code: At most `CODE_BYTES` of UTF-8.
             language: Which kernel.
-            deadline_s: Seconds until it is interrupted; absent: what the Spec says.
+            deadline_s: Seconds until it is interrupted; absent: what its first line asks for, or the Spec says.
             on_event: Gets every event as it arrives.
             call: The model's call that asked for it; absent: no loop drives.
             since: Moment on the monotonic clock from which the deadline counts, a sandbox's start included; absent: the
                 moment at which the code is posted.
+            reply_s: Seconds after which it is returned as it stands, with the status `running`; it goes on, and `wait`
+                returns it. Absent: it is waited for to its end.
 
         Raises:
             SessionBusy: Another cell is running.
             CodeTooLarge: Nothing ran.
+            UsageError: The deadline is beyond the session's limit. Nothing ran.
             SandboxUnavailable: The sandbox was lost, and no other could be started.
         """
         self._refuse()
-        if len(code.encode("utf-8", "surrogatepass")) > CODE_BYTES:
-            raise CodeTooLarge(
-                f"The code has more than {CODE_BYTES} bytes. Usually data was pasted into it. Nothing ran. "
-                "Send it in parts, or as a file."
-            )
+        check_size(code)
+        deadline_s = deadline_s or deadline_of(code, language, self.spec)
+        if too_long(code, language, self.spec) is None:
+            check_deadline(deadline_s, self.spec)
         self._cells += 1
-        self._executing = self._cells, language
-        self._running = running = asyncio.ensure_future(
-            self._execute(
-                self._cells, code, language, deadline_s or self.spec.cell_deadline_s, on_event, call=call, since=since
-            )
-        )
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            if running.cancelled():
-                raise SessionClosed("The session was closed before the cell was posted. Nothing ran.") from None
-            await self._stop(running)  # its record is written
-            raise
+        cell = Cell(number=self._cells, language=language, code=code, started_at=records.now())
+        self._ongoing = ongoing = Ongoing(cell, self._lease, self.journal)
+        ongoing.ends_with(asyncio.ensure_future(self._execute(ongoing, deadline_s, on_event, call=call, since=since)))
+        return await self._answered(ongoing, reply_s)
+
+    async def wait(self, *, reply_s: float | None = None) -> Cell | None:
+        """Wait for the cell that was executed last; return it closed, or as it stands. None when there was none yet.
+
+        Args:
+            reply_s: As with `execute`.
+
+        Raises:
+            SessionBusy: Somebody waits for it already.
+        """
+        return None if self._ongoing is None else await self._answered(self._ongoing, reply_s)
 
     def conclude(self, status: records.RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
         """Say how the run ended; recorded when the session closes. Without it the run is `done`.
@@ -215,13 +218,13 @@ class Session:
 
     async def interrupt(self) -> None:
         """Interrupt the running cell; nothing happens when none runs."""
-        if self._executing is not None and not self._closed:
-            await self._lease.sandbox.door.interrupt(self._executing[1])
+        if self._ongoing is not None and self.executing is not None and not self._closed:
+            await self._lease.sandbox.door.interrupt(self._ongoing.cell.language)
 
     async def restart(self, language: Language = "python") -> None:
         """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`."""
         self._touch()
-        door = await self._door() if self._executing is None else self._lease.sandbox.door
+        door = await self._door() if self.executing is None else self._lease.sandbox.door
         await door.restart(language)
         self.journal.append(records.KernelRestarted(language=language))
 
@@ -256,11 +259,21 @@ class Session:
         await (await self._door()).delete_file(path)
         self.journal.append(records.FileDeleted(path=path))
 
+    async def _answered(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
+        try:
+            cell = await ongoing.by(reply_s)
+        except asyncio.CancelledError:
+            if ongoing.has_ended and ongoing.ending.cancelled():
+                raise SessionClosed("The session was closed before the cell was posted. Nothing ran.") from None
+            if not ongoing.was_answered:
+                await self._stop(ongoing)  # its record is written
+            raise
+        self._touch()
+        return cell
+
     async def _execute(
         self,
-        number: int,
-        code: str,
-        language: Language,
+        ongoing: Ongoing,
         deadline_s: float,
         on_event: OnEvent | None,
         *,
@@ -269,8 +282,7 @@ class Session:
     ) -> Cell:
         try:
             await self._screen.taken()
-            before = self._screen.sha256
-            cell = Cell(number=number, language=language, code=code, started_at=records.now(), screen_before=before)
+            cell = ongoing.opened(screen_before=self._screen.sha256)
             self.journal.append(
                 records.CellOpened.of(
                     cell,
@@ -281,26 +293,28 @@ class Session:
             )
             ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
             started = time.monotonic()
-            running = RunningCell(self._lease.take_notices(), on_event)
+            ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
             if not ready:
                 running.refused(
                     "The sandbox was still starting when the time was over. Nothing ran. Make the same call again."
                 )
-            elif (fault := not_executable(code)) is not None:
+            elif (fault := not_executable(cell.code) or too_long(cell.code, cell.language, self.spec)) is not None:
                 running.refused(fault)
             else:
                 left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
-                await self._post(Execute(number=number, language=language, code=code, deadline_s=left_s), running)
+                await self._post(ongoing, left_s)
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
             running.record(cell, self.journal)
             if cell.status != "sandbox_lost":
-                self._screen.take(after_cell=number, changed=running.screen_changed)
+                self._screen.take(after_cell=cell.number, changed=running.screen_changed)
             return cell
         finally:
-            self._executing = None
             self._touch()
 
-    async def _post(self, request: Execute, running: RunningCell) -> None:
+    async def _post(self, ongoing: Ongoing, deadline_s: float) -> None:
+        cell, running = ongoing.cell, ongoing.running
+        request = Execute(number=cell.number, language=cell.language, code=cell.code, deadline_s=deadline_s)
+        noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
             async with asyncio.timeout(request.deadline_s + LADDER_S + GRACE_S):
                 async for event in self._lease.sandbox.door.execute(request):
@@ -309,6 +323,9 @@ class Session:
             self._lose(running, str(error) or "The kernel host did not answer in time.")
         except asyncio.CancelledError:  # by _stop() alone: what it has said until now is its record
             self._lose(running, "The cell did not end when it was told to.")
+        finally:
+            noting.cancel()
+            await asyncio.gather(noting, return_exceptions=True)
 
     def _lose(self, running: RunningCell, reason: str) -> None:
         """The sandbox is of no use any more: end it, and say what that means."""
@@ -318,13 +335,13 @@ class Session:
             "The next cell starts in a new, empty sandbox."
         )
 
-    async def _stop(self, running: asyncio.Future[Cell]) -> None:
+    async def _stop(self, ongoing: Ongoing) -> None:
         """Ask the running cell to end, wait as long as the ladder takes, then give it up, and its sandbox with it."""
+        running = ongoing.ending
         if running.done():
             return
-        language = self._executing[1] if self._executing else "python"
         # a task of its own: where the caller was cancelled, no timeout of his would be one
-        asking = asyncio.ensure_future(self._lease.sandbox.door.interrupt(language))
+        asking = asyncio.ensure_future(self._lease.sandbox.door.interrupt(ongoing.cell.language))
         await asyncio.wait({running}, timeout=LADDER_S + GRACE_S)
         running.cancel()
         asking.cancel()
@@ -357,27 +374,19 @@ class Session:
             raise
         finally:
             self._closed = self.attached.is_over = True
-            if self._running is not None:
-                await self._stop(self._running)
+            if self._ongoing is not None:
+                await self._stop(self._ongoing)
             await self._screen.taken()
             await finish(self.id, self._lease, self.journal, self._end)
 
     def _refuse(self) -> None:
         if self._closed:
             raise SessionClosed
-        if self._executing is not None:
+        if self.executing is not None:
             raise SessionBusy(
-                f"Cell {self._executing[0]} is still running in this session. Usually two drivers share one session id. "
+                f"Cell {self.executing} is still running in this session. Usually two drivers share one session id. "
                 "It goes on undisturbed. Wait for it, interrupt it, or use another session."
             )
 
     def _touch(self) -> None:
         self.last_used = time.monotonic()
-
-
-@dataclass(frozen=True)
-class ModelCall:
-    """Which call of a model asked for a cell."""
-
-    turn: int
-    call_id: str

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cellwright_kernel import kernel_process, processes
+from cellwright_kernel import kernel_process, processes, running_cell
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
@@ -142,6 +142,23 @@ async def test_a_killed_kernel_that_takes_long_to_be_gone_is_told_of_once(sessio
     after = await session.execute("behave")
     assert (after.closed.status, after.closed.kernel_generation) == ("ok", 2)
     assert (after.texts, after.notices) == (["fine"], [])
+
+
+async def test_a_kernel_that_answers_while_it_is_killed_is_not_said_to_go_on(session, monkeypatch):
+    kill = kernel_process.KernelProcess.kill
+
+    def kill_late(kernel):
+        if session.kernels._running is not None:
+            session.kernels._running.end("finished")
+        kill(kernel)
+
+    monkeypatch.setattr(kernel_process.KernelProcess, "kill", kill_late)
+    found = await session.execute("ignore_sigint", 0.5)
+    assert (found.closed.status, found.closed.rung) == ("timeout", "kill_kernel")
+    assert "All Python variables are gone" in found.notices[0]
+    monkeypatch.undo()
+    after = await session.execute("behave")
+    assert (after.closed.status, after.closed.kernel_generation, after.notices) == ("ok", 2, [])
 
 
 async def test_a_kernel_that_is_deaf_after_an_interrupt_is_replaced_before_the_next_cell(session):
@@ -371,3 +388,10 @@ async def test_leaving_with_a_cell_running_ends_everything(tmp_path, environment
             await settled(lambda: any("616" in command for command in of_kernels()))
         await cell.over()
     assert of_kernels() == []
+
+
+async def test_a_cell_that_writes_without_end_sends_so_many_pieces_and_no_more(session, monkeypatch):
+    monkeypatch.setattr(running_cell, "_PIECES_CHARS", 100_000)
+    found = await session.execute("flood 3000 1000", 10.0)
+    pieces = sum(len(event.text) for event in found.events if isinstance(event, PieceEvent))
+    assert 0 < pieces <= 100_000

@@ -15,9 +15,9 @@ LAYERS = (
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),
-    ("screen", "attached", "closing"),
+    ("screen", "attached", "closing", "ongoing"),
     ("lease",),
-    ("running", "files", "outgoing", "doctor", "bench", "endings", "progress"),
+    ("running", "files", "outgoing", "deadlines", "doctor", "bench", "endings", "progress"),
     ("record", "policy", "approval", "budget"),
     ("sandbox", "model"),
     ("egress",),

@@ -9,6 +9,7 @@ began it, is left alone as long as the loop gets round to the cell; see loop_wat
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import math
 import os
@@ -16,6 +17,7 @@ import signal
 import sys
 import time
 from datetime import datetime
+from functools import partial
 from types import CoroutineType, FrameType
 from typing import Any
 
@@ -26,6 +28,8 @@ from cellwright_kernel.python.origin import CURRENT, current_origin
 
 _HELD = "stopped because it held the kernel's event loop when a cell was to end"
 _NOT_BEGUN = "Nothing of this cell ran: code that cell {} had left running held the kernel, and was interrupted"
+_FORKED = signal.SIGRTMAX
+"""Says within this process that a fork is over; nobody sends it."""
 _CALL = asyncio.Handle._run.__code__
 
 
@@ -50,8 +54,12 @@ class Interrupts:
         """Whether the cell was waiting when it was interrupted, and has not been told yet."""
         self._is_unfelt = False
         """Whether it struck a finalizer of the cell's, from which no exception comes out."""
+        self._is_told = False
+        """Whether the running cell was told that an interrupt struck where nothing comes out; it is repeated fast."""
         self._is_reporting = False
         """While what a finalizer raised is being told."""
+        self._is_forking = False
+        """While Python's hooks around a fork run; an interrupt there would come out nowhere, and leave locks half taken."""
         self._pid = os.getpid()
         self.open = False
         self.interrupted = False
@@ -69,6 +77,7 @@ class Interrupts:
         self._loop = loop
         self._watch = LoopWatch(loop, watch_loop, lambda: self._is_unfelt)
         sys.unraisablehook = self._on_unraisable
+        self._hold_while_forking()
         self.keep_installed()
 
     def keep_installed(self) -> bool:
@@ -93,7 +102,7 @@ class Interrupts:
             sent_at: When it was asked for; what came for a cell that could not begin is this one's, if it waited then.
         """
         self.interrupted = self.was_struck = self._came_early = self._is_unfelt = self._was_in_cell = False
-        self._is_to_cancel = False
+        self._is_to_cancel = self._is_told = False
         self._task = task
         self._watch.end()
         if self._struck is not None and _seconds(sent_at) < self._struck[0]:
@@ -136,6 +145,10 @@ class Interrupts:
             self._came_early = True
             return
         self.interrupted = True
+        if self._is_forking:
+            self._is_unfelt = True
+            signal.signal(_FORKED, self._on_forked)
+            return
         if self._is_reporting:  # nothing comes out of there either
             self._is_unfelt = True
         elif _is_executing(task):
@@ -171,12 +184,31 @@ class Interrupts:
         self._was_in_cell, self.was_struck = False, True
         raise KeyboardInterrupt(_HELD)
 
+    def _hold_while_forking(self) -> None:
+        """Put an interrupt off that comes in Python's hooks around a fork, until they are over.
+
+        Code that forks without end is there nearly all the time. What is registered last runs first before a fork, and last
+        after it; nothing of it is Python, so no signal is looked for before the cell's own code goes on. As long as `_FORKED` has
+        no handler, nothing comes of it.
+        """
+        set_forking = partial(setattr, self, "_is_forking")
+        os.register_at_fork(before=partial(set_forking, True), after_in_parent=partial(set_forking, False))
+        os.register_at_fork(after_in_parent=partial(_thread.interrupt_main, _FORKED))
+
+    def _on_forked(self, _signum: int, frame: FrameType | None) -> None:
+        signal.signal(_FORKED, signal.SIG_DFL)
+        if self._is_unfelt and not self._is_forking and os.getpid() == self._pid:
+            self._is_unfelt = False
+            self._interrupt(frame)
+
     def _on_unraisable(self, what: sys.UnraisableHookArgs) -> None:
-        self._is_reporting = True
-        sys.__unraisablehook__(what)
-        self._is_reporting = False
-        if self._was_in_cell and issubclass(what.exc_type, KeyboardInterrupt):
-            self._is_unfelt = True
+        is_ours = self._was_in_cell and issubclass(what.exc_type, KeyboardInterrupt)
+        if not (is_ours and self._is_told):
+            self._is_reporting = True
+            sys.__unraisablehook__(what)
+            self._is_reporting = False
+        if is_ours:
+            self._is_unfelt = self._is_told = True
 
 
 def _nothing() -> None:

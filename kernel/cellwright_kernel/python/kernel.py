@@ -27,6 +27,7 @@ from cellwright_kernel.python.background import Background
 from cellwright_kernel.python.completion import complete
 from cellwright_kernel.python.errors import Failure
 from cellwright_kernel.python.figures import Figures
+from cellwright_kernel.python.forked import reap_crowd
 from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.namespace import Namespace, release_keys
 from cellwright_kernel.python.open_dialogs import OpenDialogs
@@ -75,6 +76,11 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             await self._execute(stream, ident, parent)
         finally:
             self.interrupts.disarm()
+
+    async def kernel_info_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Answer what the kernel host asks after it has ended a cell, and what that cell had started."""
+        reap_crowd()
+        await super().kernel_info_request(stream, ident, parent)
 
     async def _execute(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         origin = self._origin(parent)

@@ -87,6 +87,15 @@ class SpecOptions:
         ),
     ] = None
 
+    deadline_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--deadline-limit",
+            metavar="SECONDS",
+            help=f"Most seconds that a cell may ask for, by `# timeout_s=N`. Default: {_DEFAULT.deadline_limit_s:g}.",
+        ),
+    ] = None
+
     @property
     def shapes_sandbox(self) -> bool:
         """True when more was given than a deadline, which each cell may have of its own."""
@@ -106,6 +115,7 @@ class SpecOptions:
             "out": _folder(self.out),
             "env": self.env and dict(_variable(word) for word in self.env),
             "cell_deadline_s": self.deadline,
+            "deadline_limit_s": self.deadline_limit,
         }
         if self.size is not None:
             said["width"], said["height"] = _size(self.size)

@@ -123,7 +123,13 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
         case records.RunClosed():
             if record.summary:
                 yield Text.assemble("\n", ("summary  ", "bold"), _indented(record.summary))
-        case records.CellClosed() | records.LateOutput() | records.Screen() | records.ModelRequest():
+        case (
+            records.CellRunning()
+            | records.CellClosed()
+            | records.LateOutput()
+            | records.Screen()
+            | records.ModelRequest()
+        ):
             return  # shown with their cell, or not at all
         case _:
             assert_never(record)
@@ -161,7 +167,7 @@ def _cell(cell: StoredCell, run: Run, console: Console) -> Iterator[RenderableTy
         title.append(f" in {_seconds(closed.duration_ms)}{how}")
     yield title
     yield _code(plain(opened.code), opened.language, console)
-    outputs = closed.outputs if closed else ()
+    outputs = closed.outputs if closed else cell.so_far
     for number in sorted({output.of_cell for output in outputs if output.of_cell is not None}):
         yield Text(f"   [here the model was shown the late output of cell {number}]", style="dim")
     yield from (_output(output, run) for output in outputs if output.of_cell is None)

@@ -2,7 +2,8 @@
 
 Flows in: `{"session_id", "language", "code"}`. Flows out: `{"output": [...]}`, never empty. Decided here: the time line.
 The clients give up after 30 s, so the clock starts when the request arrives, start-up included, and an answer leaves by
-27 s, or by 28 s where the kernel host itself does not answer any more.
+27 s, or by 28 s where the kernel host itself does not answer any more. Code that asks for more time in its first line is answered
+at 24 s as still running; how the next calls get on with it is `left_running.py`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cellwright.answer import answer
+from cellwright.answer import InputItem
 from cellwright.errors import BadRequest, CodeTooLarge
 from cellwright.gateway.bodies import TOO_LARGE, bounded_body
+from cellwright.gateway.left_running import INTERRUPT_S, begin, go_on, shown
 from cellwright.pool import Pool
 from cellwright_kernel.wire import CODE_BYTES, POST_BYTES
 
-INTERRUPT_S: Final = 24.0
-"""Seconds after arrival at which the cell is interrupted."""
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 router = APIRouter()
@@ -60,8 +60,9 @@ async def execute(request: Request) -> JSONResponse:
             session = await pool.session(asked.session_id, driver="guide")
     except TimeoutError:
         return _output("The sandbox is still starting. Nothing ran. Make the same call again.")
-    cell = await session.execute(asked.code, language=asked.language, deadline_s=INTERRUPT_S, since=arrived)
-    return JSONResponse({"output": answer(cell)})
+    if (left := session.left) is not None:
+        return _answered(await go_on(session, left, asked.code, asked.language, arrived))
+    return _answered(shown(await begin(session, asked.code, asked.language, arrived)))
 
 
 @router.get("/health")
@@ -71,6 +72,10 @@ async def health() -> dict[str, Any]:
     It is the answering that says so: requests wait until the pool is open, and nothing is accepted once it closes.
     """
     return {"ready": True, "language": "python", "session_bound": False}
+
+
+def _answered(output: list[InputItem]) -> JSONResponse:
+    return JSONResponse({"output": output})
 
 
 def _output(sentence: str) -> JSONResponse:

@@ -10,7 +10,7 @@ import asyncio
 import uuid
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -46,6 +46,8 @@ class SessionRequest(BaseModel):
     allow: tuple[str, ...] | None = None
     env: Environment | None = None
     cell_deadline_s: float | None = Field(default=None, gt=0, le=3600)
+    deadline_limit_s: float | None = Field(default=None, gt=0, le=86400)
+    """Most seconds that a cell may ask for."""
 
 
 class SessionView(BaseModel):
@@ -70,8 +72,10 @@ class CellRequest(BaseModel):
 
     code: str
     language: Language = "python"
-    deadline_s: float | None = Field(default=None, gt=0, le=3600)
-    """Seconds until it is interrupted; absent: what the session's Spec says."""
+    deadline_s: float | None = Field(default=None, gt=0)
+    """Seconds until it is interrupted, within the session's limit; absent: what its first line or the Spec says."""
+    wait_s: float | None = Field(default=None, ge=0)
+    """Seconds after which it is answered as it stands, with status `running`; absent: it is waited for to its end."""
 
 
 def _pool(request: Request) -> Pool:
@@ -121,9 +125,14 @@ async def close_session(session_id: str, pool: APool) -> None:
 async def execute_cell(
     request: Request, session: ASession, asked: CellRequest, accept: Annotated[str, Header()] = ""
 ) -> Any:  # noqa: ANN401 - a cell or a stream of its events
-    """Execute a cell; the finished cell as JSON, or its events as they come. A client that leaves does not end it."""
+    """Execute a cell; the finished cell as JSON, or its events as they come. A client that leaves does not end it.
+
+    With `wait_s` it may be answered as `running`; its number is what to ask for it by.
+    """
     if NDJSON not in accept:
-        return await session.execute(asked.code, language=asked.language, deadline_s=asked.deadline_s)
+        return await session.execute(
+            asked.code, language=asked.language, deadline_s=asked.deadline_s, reply_s=asked.wait_s
+        )
     stream = CellStream(session, asked.code, asked.language, asked.deadline_s)
     cells: asyncio.TaskGroup = request.app.state.cells
     cells.create_task(stream.run())
@@ -132,8 +141,11 @@ async def execute_cell(
 
 
 @router.get("/{session_id}/cells/{number}")
-async def show_cell(session: ASession, number: int) -> Cell:
-    """Show a closed cell, from the run's journal."""
+async def show_cell(session: ASession, number: int, wait_s: Annotated[float, Query(ge=0)] = 0) -> Cell:
+    """Show a cell, from the run's journal; one that is running as it stands after so many seconds, or closed."""
+    left = session.left
+    if left is not None and left.cell.number == number and (cell := await session.wait(reply_s=wait_s)) is not None:
+        return cell
     return await asyncio.to_thread(lambda: read_run(session.run_dir).cell(number))
 
 

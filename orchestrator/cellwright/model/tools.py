@@ -27,14 +27,15 @@ screenshot), in screen pixels. write() types any Unicode text.
 - log(v): gives you str(v). print() and the value of the last expression come back as well.
 - time, and the standard library; numpy, pandas, matplotlib, requests and Pillow can be imported.
 Output comes back in order, as text and images; long output is cut in the middle, so print what you need. An error \
-gives the traceback, and what was set before it stays. A call that runs too long is interrupted; its variables stay. \
-The network is closed but for the hosts that were allowed."""
+gives the traceback, and what was set before it stays. A call is interrupted after {deadline_s} s; its variables stay. One that \
+needs longer says so in its first line, # timeout_s=600, up to {limit_s} s; its answer comes when it has ended. The network is closed but for the hosts that were allowed."""
 
 _JAVASCRIPT: Final = """\
 Execute JavaScript (Node.js) in a kernel that keeps its globals from one call to the next; top-level await works.
 Already there: browser, context, page (Playwright, on the desktop's own Chromium, page area {width}x{page_height}; the same pages that \
 exec_py sees), console.log(v), which comes back as text, and display(base64Image), which shows you a picture.
-An error gives its message and stack, and what was set before it stays. The network is closed but for the hosts \
+An error gives its message and stack, and what was set before it stays. A call is interrupted after {deadline_s} s; its \
+globals stay. One that needs longer says so in its first line, // timeout_s=600, up to {limit_s} s. The network is closed but for the hosts \
 that were allowed."""
 
 _DESCRIPTIONS: Final = {"exec_py": _PYTHON, "exec_js": _JAVASCRIPT}
@@ -95,10 +96,27 @@ def instructions_for(files: Sequence[str], allow: Sequence[str]) -> str:
     return f"{_INSTRUCTIONS}\n\n{there} {network}"
 
 
-def tools_for(languages: Sequence[Language], *, width: int, height: int, page_height: int) -> tuple[Item, ...]:
-    """Return the schemas of the tools for these languages, on a desktop and with a page of this many pixels."""
-    sizes = {"{width}": width, "{height}": height, "{page_height}": page_height}
-    return tuple(_tool(name, sizes) for name, language in _LANGUAGES.items() if language in languages)
+def tools_for(
+    languages: Sequence[Language],
+    *,
+    width: int,
+    height: int,
+    page_height: int,
+    deadline_s: float = 120.0,
+    limit_s: float = 3600.0,
+) -> tuple[Item, ...]:
+    """Return the schemas of the tools.
+
+    Args:
+        languages: What the model may write.
+        width: Pixels across of desktop and page.
+        height: Pixels down of the desktop.
+        page_height: Pixels down of the page.
+        deadline_s: Seconds after which a cell is interrupted, unless it asks for more.
+        limit_s: Most that it may ask for.
+    """
+    words = {"width": width, "height": height, "page_height": page_height, "deadline_s": deadline_s, "limit_s": limit_s}
+    return tuple(_tool(name, words) for name, language in _LANGUAGES.items() if language in languages)
 
 
 def checked(call: Call, languages: Sequence[Language]) -> Accepted | Rejected:
@@ -128,10 +146,10 @@ def checked(call: Call, languages: Sequence[Language]) -> Accepted | Rejected:
     return Accepted(call, language, code.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _tool(name: str, sizes: Mapping[str, int]) -> Item:
+def _tool(name: str, words: Mapping[str, float]) -> Item:
     described = _DESCRIPTIONS[name]
-    for word, pixels in sizes.items():
-        described = described.replace(word, str(pixels))
+    for word, number in words.items():
+        described = described.replace(f"{{{word}}}", f"{number:g}")
     return {
         "type": "function",
         "name": name,

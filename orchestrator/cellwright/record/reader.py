@@ -22,6 +22,7 @@ from cellwright.record.lock import is_locked
 from cellwright.record.records import (
     CellClosed,
     CellOpened,
+    CellRunning,
     LateOutput,
     Note,
     Record,
@@ -32,7 +33,7 @@ from cellwright.record.records import (
     SessionClosed,
 )
 from cellwright.record.stored import StoredOutput, restored
-from cellwright_kernel.wire import Cell
+from cellwright_kernel.wire import Cell, Output
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class StoredCell:
     opened: CellOpened
     closed: CellClosed | None = None
     """Absent while it runs, and when a crash came first."""
+    so_far: tuple[StoredOutput, ...] = ()
+    """What it had shown when that was last noted while it ran; all there is of a cell without an end."""
     late: tuple[StoredOutput, ...] = ()
     """What it wrote after its end, in order: while later cells ran, where it stands among their outputs, and after the last."""
     screen_after: str | None = None
@@ -86,12 +89,14 @@ class Run:
     def stored_cells(self) -> tuple[StoredCell, ...]:
         """The cells as the journal has them, in order; no blob is read."""
         closed = {record.number: record for record in self.records if isinstance(record, CellClosed)}
+        so_far = {record.number: record.outputs for record in self.records if isinstance(record, CellRunning)}
         late = _late_outputs(self.records)
         screens = _screens_after(self.records)
         return tuple(
             StoredCell(
                 opened=record,
                 closed=closed.get(record.number),
+                so_far=so_far.get(record.number, ()),
                 late=tuple(late[record.number]),
                 screen_after=screens.get(record.number),
             )
@@ -127,17 +132,20 @@ class Run:
             screen_before=opened.screen_before,
         )
         if closed is None:
-            return begun
+            return begun.model_copy(update={"outputs": self._restored(cell.so_far)})
         return begun.model_copy(
             update={
                 "status": closed.status,
-                "outputs": tuple(restored(output, self.blobs.read) for output in closed.outputs),
+                "outputs": self._restored(closed.outputs),
                 "truncated": closed.truncated,
                 "rung": closed.rung,
                 "duration_ms": closed.duration_ms,
                 "screen_after": cell.screen_after,
             }
         )
+
+    def _restored(self, outputs: tuple[StoredOutput, ...]) -> tuple[Output, ...]:
+        return tuple(restored(output, self.blobs.read) for output in outputs)
 
     def must_be_whole(self) -> None:
         """Return when every record could be read and follows the one before; a torn end is no fault.

@@ -171,6 +171,16 @@ class CellClosed(_Record):
     """Fields that are the inside's word. A status that was observed outside (`sandbox_lost`) is left out."""
 
 
+class CellRunning(_Record):
+    """A cell has not ended yet: what it had shown by then. Written when it was answered so, and now and then meanwhile."""
+
+    type: Literal["cell_running"] = "cell_running"
+    number: int
+    outputs: tuple[StoredOutput, ...] = ()
+    """In order; whole, not only what is new since the last such record. The inside's word."""
+    claimed: tuple[str, ...] = ("outputs",)
+
+
 class LateOutput(_Record):
     """Output that a cell's threads or tasks wrote after it ended, when no later cell came that would have it among its own.
 
@@ -370,6 +380,7 @@ class RunClosed(_Record):
 Record: TypeAlias = (
     SessionOpened
     | CellOpened
+    | CellRunning
     | CellClosed
     | LateOutput
     | KernelRestarted

@@ -45,8 +45,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory_bytes: int = 4 * 1024**3
-    processes: int = 4096
-    """Processes and threads together; Chromium alone has some 300."""
+    processes: int = 768
+    """Processes and threads in all, above which cells get no more; Chromium alone has some 300."""
     open_files: int = 4096
     tmp_bytes: int = 512 * 1024**2
     """Size of /tmp, of /dev/shm and of home, each."""
@@ -70,8 +70,15 @@ class Spec(BaseModel):
     env: Environment = Field(default_factory=dict)
     """Environment of the kernels, besides what they are born with."""
     cell_deadline_s: float = Field(default=120.0, gt=0, allow_inf_nan=False)
-    """Seconds until a cell is interrupted, unless the call says otherwise."""
+    """Seconds until a cell is interrupted, unless the call or its code says otherwise."""
+    deadline_limit_s: float = Field(default=3600.0, gt=0, allow_inf_nan=False)
+    """Most seconds that a call, or code in its first line, may ask for."""
     limits: Limits = Limits()
+
+    @property
+    def longest_s(self) -> float:
+        """Most seconds that a cell may take: the limit, or the deadline of every cell where that is longer."""
+        return max(self.deadline_limit_s, self.cell_deadline_s)
 
     @property
     def viewport_height(self) -> int:

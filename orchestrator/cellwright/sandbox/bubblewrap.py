@@ -32,6 +32,8 @@ from cellwright_kernel.wire import HostSettings
 _ETC: Final = ("fonts", "alternatives", "ld.so.cache", "ssl/certs", "mime.types", "X11")
 """What of the machine's /etc is visible inside. Fonts and loader cache are needed; the rest is absent if missing."""
 
+HOST_PROCESSES: Final = 1024
+"""Processes and threads that kernel host, desktop and browser may have when cells get no more."""
 _PASSWD: Final = "root:x:0:0::/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/home/agent:/bin/bash\n"  # noqa: S105 - no password in it
 _GROUP: Final = "root:x:0:\nagent:x:1000:\n"
 _HOSTS: Final = "127.0.0.1 localhost sandbox\n::1 localhost\n"
@@ -176,8 +178,16 @@ def _chromium_bind() -> list[str]:
 
 def _inner(spec: Spec, settings: HostSettings) -> list[str]:
     limits = spec.limits
+    settings = settings.model_copy(update={"processes": limits.processes})
     return [
-        # set within the user namespace the process limit counts per sandbox, not per outer uid
-        *("/usr/bin/prlimit", f"--nproc={limits.processes}", f"--nofile={limits.open_files}", "--core=0", "--"),
+        # set within the user namespace the process limit counts per sandbox, not per outer uid: two of one uid with 200 each
+        # got 198 forks each. The kernel host gives cells less than what it has itself
+        *(
+            "/usr/bin/prlimit",
+            f"--nproc={limits.processes + HOST_PROCESSES}",
+            f"--nofile={limits.open_files}",
+            "--core=0",
+            "--",
+        ),
         *("/opt/cellwright/bin/python", "-P", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()),
     ]

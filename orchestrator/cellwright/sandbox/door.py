@@ -39,6 +39,8 @@ ANSWER_S: Final = 10.0
 """Seconds that an ordinary answer may take from first to last; a cell has its own end, and the session sees to it."""
 LATE_S: Final = 3.0
 """Seconds that a session which closes waits for what came late; a millisecond is usual."""
+SO_FAR_S: Final = 1.5
+"""Seconds that whoever is owed an answer waits for what a running cell has shown; a millisecond is usual."""
 RESTART_S: Final = 25.0
 FILE_S: Final = 60.0
 """Seconds that a file or a listing may take; 512 MiB need three."""
@@ -104,6 +106,17 @@ class Door:
         async with self._request("POST", "/cells", content=body, whole_s=None, may_refuse=False) as response:
             async for event in _cell_events(response):
                 yield event
+
+    async def so_far(self) -> AsyncIterator[Event]:
+        """Yield what the running cell has shown so far, as events of a cell that is never closed; nothing where none runs.
+
+        Raises:
+            SandboxLost: As with `execute`, or it took too long.
+        """
+        async with self._request("GET", "/cells/running", whole_s=SO_FAR_S, may_refuse=False) as response:
+            async for event in _cell_events(response):
+                if not isinstance(event, ClosedEvent):
+                    yield event
 
     async def late(self) -> AsyncIterator[Event]:
         """Yield what has come since the last cells, as events of a cell; once, then the kernel host has it no more.

@@ -104,6 +104,7 @@ class FakeSandbox:
             routes=[
                 Route("/ready", self._ready),
                 Route("/cells", self._cells, methods=["POST"]),
+                Route("/cells/running", self._none_runs),
                 Route("/late", self._late),
                 Route("/kernels/{language}/interrupt", self._nothing, methods=["POST"]),
                 Route("/kernels/{language}/restart", self._restart, methods=["POST"]),
@@ -121,6 +122,9 @@ class FakeSandbox:
             return JSONResponse({"error": "gone"}, status_code=500)
         asked = Execute.model_validate_json(await request.body())
         return _ndjson(self._execute(asked))
+
+    async def _none_runs(self, _: Request) -> Response:
+        return _ndjson([ClosedEvent(status="ok")])  # its cells are over before anybody can ask
 
     async def _late(self, _: Request) -> Response:
         events: list[Event] = [*(OutputEvent(output=text) for text in self.late), ClosedEvent(status="ok")]

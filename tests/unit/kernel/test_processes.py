@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cellwright_kernel import processes
 
 MARK = "python-test"
+PYTHON = Path(sys.executable).resolve()
 
 
 @pytest.fixture
@@ -60,10 +62,10 @@ def test_what_began_before_a_moment_is_told_apart(kernel):
     assert [process.pid for process in processes.of_kernel(kernel.pid, MARK, since=began)] == [later]
 
 
-async def test_playwrights_driver_is_part_of_the_kernel_and_is_never_found(kernel):
-    driver = start(
-        kernel, sys.executable, "/x/playwright/driver/node", "-c", "import time; time.sleep(60)", "run-driver"
-    )
+async def test_playwrights_driver_is_part_of_the_kernel_and_is_never_found(kernel, tmp_path):
+    node = tmp_path / "node"  # a process is named after the file that was executed
+    node.symlink_to(PYTHON)
+    driver = start(kernel, str(node), "/x/playwright/driver/node", "-c", "import time; time.sleep(60)", "run-driver")
     assert processes.of_kernel(kernel.pid, MARK) == []
     assert await processes.kill_all(kernel.pid, MARK) == {}
     os.kill(driver, signal.SIGKILL)
@@ -93,3 +95,15 @@ async def test_a_process_that_cannot_be_looked_at_is_not_said_to_be_ending(kerne
         assert not processes.is_ending(kernel.pid)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_what_makes_new_ones_without_end_is_ended_whole(kernel):
+    code = "import os, time\nfor _ in range(6): os.fork()\nwhile True:\n  if os.fork() == 0: time.sleep(0.05); os._exit(0)\n  os.wait()"
+    start(kernel, sys.executable, sys.executable, "-c", code)
+    async with asyncio.timeout(5):
+        while len(processes.of_kernel(kernel.pid, MARK)) < 60:  # noqa: ASYNC110 - other processes
+            await asyncio.sleep(0.01)
+    killed = await processes.kill_all(kernel.pid, MARK)
+    assert len(killed) > 60
+    assert Path(sys.executable).name in killed.values(), "many are told of by their names"
+    assert processes.of_kernel(kernel.pid, MARK) == []

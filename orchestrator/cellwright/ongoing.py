@@ -1,0 +1,153 @@
+"""The cell that a session executes, from its opening until its driver was told how it ended.
+
+Flows in: what its code gives, as it comes. Flows out: the cell, closed, or as it stands. Decided here: who waits for it;
+and that, once it was answered as `running`, nobody's leaving ends it, and what was shown already is remembered, so that
+the next answer can say what is new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Final
+
+from cellwright.errors import RecordError, SandboxLost, SessionBusy
+from cellwright.lease import Lease
+from cellwright.record.journal import Journal
+from cellwright.record.records import CellRunning, now
+from cellwright.running import RunningCell
+from cellwright_kernel.wire import Cell, Output, Text
+
+_FIRST_NOTE_S: Final = 30.0
+"""Seconds after which the journal first says what a running cell has shown; each next note comes after twice as long."""
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """Which call of a model asked for a cell."""
+
+    turn: int
+    call_id: str
+
+
+class Ongoing:
+    """One cell.
+
+    Args:
+        cell: As it was opened.
+        given: The lease of the sandbox that it runs in.
+        journal: Where it is recorded.
+    """
+
+    def __init__(self, cell: Cell, given: Lease, journal: Journal) -> None:
+        self.cell = cell
+        self.running = RunningCell([], None)
+        """What has come of it; replaced when it is posted."""
+        self.shown: tuple[Output, ...] = ()
+        """What its driver was shown of it; empty until it was answered as `running`."""
+        self.was_answered = False
+        """True once it was answered as `running`."""
+        self._lease = given
+        self._journal = journal
+        self._ending: asyncio.Task[Cell] | None = None
+        self._is_awaited = False
+        self._noted: tuple[Output, ...] = ()
+
+    def opened(self, *, screen_before: str | None) -> Cell:
+        """Return it as it is about to be posted, with the hash of what the screen shows."""
+        self.cell = self.cell.model_copy(update={"started_at": now(), "screen_before": screen_before})
+        return self.cell
+
+    @property
+    def has_ended(self) -> bool:
+        """False while it runs."""
+        return self._ending is not None and self._ending.done()
+
+    @property
+    def is_left(self) -> bool:
+        """True when it was answered as `running`, and nobody waits for it now."""
+        return self.was_answered and not self._is_awaited
+
+    def ends_with(self, ending: asyncio.Task[Cell]) -> None:
+        """Say which task sees it through to its end."""
+        self._ending = ending
+        ending.add_done_callback(_look)
+
+    @property
+    def ending(self) -> asyncio.Task[Cell]:
+        """The task that sees it through to its end."""
+        assert self._ending is not None  # noqa: S101 - for the type checker; it was begun
+        return self._ending
+
+    async def by(self, reply_s: float | None) -> Cell:
+        """Wait for its end, at most so many seconds; return it closed, or as it stands. Being cancelled ends the waiting.
+
+        Raises:
+            SessionBusy: Somebody else waits for it.
+            asyncio.CancelledError: The session was closed before it was posted.
+        """
+        if self._is_awaited:
+            raise SessionBusy(f"Somebody waits for cell {self.cell.number} already. It goes on undisturbed. Wait, too.")
+        self._is_awaited = True
+        try:
+            await asyncio.wait({self.ending}, timeout=reply_s)
+            stands = None if self.has_ended else await self._as_it_stands()
+        finally:
+            self._is_awaited = False
+        if stands is None or self.has_ended:
+            self.was_answered = False
+            return self.ending.result()
+        self.was_answered, self.shown = True, stands.outputs
+        self._record(stands)
+        return stands
+
+    async def note_now_and_then(self) -> None:
+        """Write what it has shown into the journal while it runs, so that it is readable even if everything is killed."""
+        wait_s = _FIRST_NOTE_S
+        while True:
+            await asyncio.sleep(wait_s)
+            wait_s *= 2
+            stands = await self._as_it_stands()
+            if stands.outputs != self._noted:
+                with contextlib.suppress(RecordError):  # whatever it is, the cell's end will meet it, too
+                    self._record(stands)
+
+    async def _as_it_stands(self) -> Cell:
+        """Return what it has shown by now: the kernel host's word; where that has none, what it had sent before."""
+        asked = RunningCell([], None)
+        try:
+            async for event in self._lease.sandbox.door.so_far():
+                asked.take(event)
+        except SandboxLost:  # whoever reads its stream finds that, too
+            asked = self.running
+        outputs = asked.outputs or self.running.outputs
+        return self.cell.model_copy(update={"outputs": (*self.running.notices, *outputs)})
+
+    def _record(self, stands: Cell) -> None:
+        self._noted = stands.outputs
+        stored = tuple(self._journal.store(output, cell=stands.number) for output in stands.outputs)
+        self._journal.append(CellRunning(number=stands.number, outputs=stored))
+
+
+def rest_of(cell: Cell, shown: tuple[Output, ...]) -> Cell:
+    """Return a cell without what was shown of it before; of a text that has grown since, what is new."""
+    rest: list[Output] = []
+    for place, output in enumerate(cell.outputs):
+        before = shown[place] if place < len(shown) else None
+        if output == before:
+            continue
+        if isinstance(output, Text) and isinstance(before, Text) and _has_grown(before, output):
+            output = output.model_copy(update={"text": output.text[len(before.text) :]})  # noqa: PLW2901 - the rest of it
+        rest.append(output)
+    return cell.model_copy(update={"outputs": tuple(rest)})
+
+
+def _has_grown(before: Text, after: Text) -> bool:
+    return before.source == after.source and before.text != "" and after.text.startswith(before.text)
+
+
+def _look(ending: asyncio.Task[Cell]) -> None:
+    """Look at its error, if there is one: where nobody waits any more, it is the journal's alone."""
+    if not ending.cancelled():
+        ending.exception()
