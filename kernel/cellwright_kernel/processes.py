@@ -2,8 +2,8 @@
 
 Flows in: a kernel's process id and the mark in its environment. Flows out: which processes are its own, which of them
 began with a cell; signals to them. Decided here: what belongs to a kernel: its descendants, and orphans that carry its
-mark; and that Playwright's driver, and the Node of the JavaScript kernel, though children, are part of the kernel: they
-are never interrupted and die only with it.
+mark; and that Playwright's driver, the Node of the JavaScript kernel and whoever reads the screen, though children, are part
+of the kernel: they are never interrupted and die only with it.
 """
 
 from __future__ import annotations
@@ -140,6 +140,8 @@ def _has_mark(process: Process, mark: str) -> bool:
 
 def _is_driver(process: Process) -> bool:
     arguments = _read(process.pid, "cmdline").split(b"\0")
+    if b"cellwright_kernel.screen.reader" in arguments:
+        return True
     is_ours = b"run-driver" in arguments or any(name.endswith(b"/javascript/runner.cjs") for name in arguments)
     return is_ours and arguments[0].endswith(b"/playwright/driver/node")
 

@@ -8,7 +8,8 @@ when it came; and that a failed cell never makes the kernel throw away the next 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import re
+from typing import Any, Final
 
 from ipykernel._version import kernel_protocol_version
 from ipykernel.kernelbase import Kernel
@@ -17,6 +18,8 @@ from traitlets import Any as AnyTrait
 
 from cellwright_kernel.javascript.node import Node
 from cellwright_kernel.javascript.publisher import Posted, Publisher
+
+_SCREEN: Final = re.compile(r"\bscreen\b")
 
 
 class JavaScriptKernel(Kernel):  # type: ignore[misc]
@@ -79,10 +82,12 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Run one cell and answer; no answer if Node dies of it."""
         cell, name = self._posted(parent)
-        content = parent["content"]
+        code = str(parent["content"].get("code", ""))
         self.publisher.open(cell)
+        if _SCREEN.search(code):
+            await self.node.screen.begin()
         self._running = cell
-        request = {"do": "run", "cell": cell.serial, "number": name, "code": str(content.get("code", ""))}
+        request = {"do": "run", "cell": cell.serial, "number": name, "code": code}
         try:
             status = await self.node.ask(request)
         finally:

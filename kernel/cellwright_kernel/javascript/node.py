@@ -26,6 +26,7 @@ from typing import Any, Final
 import playwright
 
 from cellwright_kernel.javascript.publisher import Publisher
+from cellwright_kernel.javascript.screen import ScreenCalls
 
 _DRIVER: Final = Path(playwright.__file__).parent / "driver"
 _RUNNER: Final = Path(__file__).parent / "runner.cjs"
@@ -61,6 +62,7 @@ class Node:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
+        self.screen = ScreenCalls(self._tell)
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._lines = bytearray()
@@ -110,8 +112,14 @@ class Node:
 
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
+        self.screen.cancel()
         if self._pipes is not None:
             self._pipes.interrupt(serial)
+
+    def _tell(self, message: Message) -> None:
+        """Send what is no request: nothing answers it."""
+        if self._pipes is not None and not self.ended.is_set():
+            self._pipes.send(message)
 
     async def end(self) -> int:
         """End it if it runs; return its return code, negative for a signal."""
@@ -142,6 +150,9 @@ class Node:
 
     def _take(self, line: bytes | bytearray) -> None:
         message = json.loads(line)
+        if message["type"] == "screen":
+            self.screen.take(message)
+            return
         if message["type"] != "answer":
             self._publisher.take(message)
             return
