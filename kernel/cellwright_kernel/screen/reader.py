@@ -38,9 +38,12 @@ _SCALE: Final = 1.5
 """Letters of 12 pixels are read as they are written only when they are larger."""
 _LEAST_CONFIDENCE: Final = 30.0
 _MARGIN: Final = 24
+_AROUND: Final = 3
+"""Pixels by which a word may reach beyond its box."""
 _MOSTLY: Final = 0.6
 _SPLIT_FROM: Final = 400
 """Pixels of height from which two processes read one half each."""
+_NEAR: Final = ((0, 0), (2, 2), (2, -2), (-2, 2), (-2, -2))
 _MISSING: Final = "The text on the screen can't be read: the program `tesseract` is not installed in this sandbox."
 _COMMAND: Final = ["tesseract", "-", "-", "-l", "eng", "--psm", "11", "tsv"]
 
@@ -91,13 +94,12 @@ class Page:
         found = ImageChops.difference(picture, self._picture).getbbox()
         if found is None:
             return None
-        area = _padded(found, box)
-        for word in self._words:
-            if word.touches(area):
-                area = _including(area, word)
-        area = _padded(
-            (area[0] - box[0], area[1] - box[1], area[0] - box[0] + area[2], area[1] - box[1] + area[3]), box
-        )
+        area, before = _padded(found, box), None
+        while area != before:  # a word that is touched is read whole, and so may reach the next
+            before = area
+            for word in self._words:
+                if word.touches(area):
+                    area = _including(area, word, box)
         return box if area[2] * area[3] > _MOSTLY * box[2] * box[3] else area
 
 
@@ -114,8 +116,12 @@ def prepared(picture: Image.Image) -> Image.Image:
     """Return a grey picture's letters dark on white, whatever they stood on, without frames."""
     across, down = max(1, picture.width // 4), max(1, picture.height // 4)
     around = picture.resize((across, down), Image.Resampling.NEAREST).filter(ImageFilter.MedianFilter(7))
-    background = np.asarray(around.resize(picture.size, Image.Resampling.NEAREST)).astype(np.int16)
-    ink = np.minimum(255, np.abs(np.asarray(picture).astype(np.int16) - background) * 2).astype(np.uint8)
+    pixels = np.asarray(picture).astype(np.int16)
+    distance = np.full_like(pixels, 255)
+    for x, y in _NEAR:  # the median of a corner is that of what lies around it: a look aside finds the colour it has
+        moved = ImageChops.offset(around, x, y).resize(picture.size, Image.Resampling.NEAREST)
+        np.minimum(distance, np.abs(pixels - np.asarray(moved)), out=distance)
+    ink = np.minimum(255, distance * 2).astype(np.uint8)
     dark: Bits = ink > 24
     upright, level = _runs(dark, 18, 0), _runs(dark, 36, 1)
     # strokes of large letters are long too, but not thin
@@ -184,10 +190,11 @@ def _padded(box: Sequence[int], within: Region) -> Region:
     return left + within[0], top + within[1], right - left, bottom - top
 
 
-def _including(area: Region, word: Word) -> Region:
-    left, top = min(area[0], word.left), min(area[1], word.top)
-    right = max(area[0] + area[2], word.left + word.width)
-    bottom = max(area[1] + area[3], word.top + word.height)
+def _including(area: Region, word: Word, within: Region) -> Region:
+    left = max(within[0], min(area[0], word.left - _AROUND))
+    top = max(within[1], min(area[1], word.top - _AROUND))
+    right = min(within[0] + within[2], max(area[0] + area[2], word.left + word.width + _AROUND))
+    bottom = min(within[1] + within[3], max(area[1] + area[3], word.top + word.height + _AROUND))
     return left, top, right - left, bottom - top
 
 

@@ -2,8 +2,8 @@
 
 Flows in: an open X connection, the browser's pages, a limit. Flows out: `Settled`, which says why the wait ended. Decided
 here: what counts as still: nothing was drawn for 70 ms, and after that every visible page has painted and does nothing
-that ends by itself. A caret that blinks twice a second leaves gaps that are long enough. The server is asked to tell the
-first drawing only, and again 10 ms later, so that a screen on which much is drawn costs no more than 100 events a second.
+that ends by itself. A caret that blinks twice a second leaves gaps that are long enough. The server tells the
+box around all that was drawn, when it grows, and begins anew every 10 ms: a page that draws all the time costs few events.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class _Drawing:
         self.last = time.monotonic()
         """When something was last drawn, as far as it was seen; at first, when the watch began."""
         display.damage_query_version()
-        self._damage = display.screen().root.damage_create(damage.DamageReportNonEmpty)
+        self._damage = display.screen().root.damage_create(damage.DamageReportBoundingBox)
         display.damage_subtract(self._damage)  # a new one begins with the whole screen
         display.sync()
         for _ in range(display.pending_events()):
