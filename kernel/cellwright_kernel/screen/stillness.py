@@ -1,8 +1,8 @@
 """Has the screen settled? The X server tells what is drawn, and the browser what is still to come.
 
 Flows in: an open X connection, the browser's pages, a limit. Flows out: `Settled`, which says why the wait ended. Decided
-here: what counts as still: nothing was drawn for 70 ms, and after that every visible page has painted and does nothing
-that ends by itself. A caret that blinks twice a second leaves gaps that are long enough. The server tells the
+here: what counts as still: nothing was drawn for 70 ms, or for half as long again as between the last drawings where a
+loaded machine draws slowly; and after that every visible page has painted and does nothing that ends by itself. A caret that blinks twice a second leaves gaps that are long enough. The server tells the
 box around all that was drawn, when it grows, and begins anew every 10 ms: a page that draws all the time costs few events.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,18 +25,24 @@ from cellwright_kernel.screen.grab import Region
 from cellwright_kernel.screen.pages import Pages
 
 _QUIET_S: Final = 0.07
+_MOST_QUIET_S: Final = 0.25
+_GAPS: Final = 5
+_RHYTHM_S: Final = 0.4
+"""Drawings further apart are no animation: a caret blinks every half second."""
 _ASK_AFTER_S: Final = 0.02
 """A page that draws 60 frames a second is not asked between two of them."""
 _ASK_AGAIN_S: Final = 0.03
 _UNRESPONSIVE_S: Final = 1.0
 _LOOK_EVERY_S: Final = 0.01
 
+Reason = Literal["still", "unresponsive", "timeout"]
+
 
 @dataclass(frozen=True)
 class Settled:
     """Why `screen.settle` returned; true when the screen is still."""
 
-    reason: Literal["still", "unresponsive", "timeout"]
+    reason: Reason
     """`still`: nothing is drawn and no page has anything under way. `unresponsive`: nothing was drawn for a second, but a
     page does not answer: it computes, or shows a dialog. `timeout`: neither came within the time."""
     waited_s: float
@@ -70,9 +77,7 @@ async def settle(display: Display, pages: Pages | None, limit_s: float) -> Settl
     return Settled(reason, round(time.monotonic() - began, 3), busy, drawing.box)
 
 
-async def _ended(
-    drawing: _Drawing, pages: Pages | None, end: float
-) -> tuple[Literal["still", "unresponsive", "timeout"], tuple[str, ...]]:
+async def _ended(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Reason, tuple[str, ...]]:
     busy: tuple[str, ...] = ()
     ask_at = 0.0
     while True:
@@ -80,31 +85,28 @@ async def _ended(
             return "timeout", busy
         if time.monotonic() < drawing.last + _ASK_AFTER_S:
             continue
-        answer = await _answer(drawing, pages, end)
-        if answer is not None and not answer:
-            return "still", ()
-        if answer is None and time.monotonic() >= drawing.last + _UNRESPONSIVE_S:
-            return "unresponsive", ("a page does not answer",)
-        busy = answer or busy
-        ask_at = time.monotonic() + _ASK_AGAIN_S if answer else 0.0
+        outcome, busy = await _asked(drawing, pages, end)
+        if outcome in ("still", "unresponsive"):
+            return outcome, busy
+        ask_at = time.monotonic() + _ASK_AGAIN_S if busy else 0.0
 
 
-async def _answer(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[str, ...] | None:
-    """What the pages still do, when all has been quiet long enough; None when something was drawn, or time is over."""
-    asked_after = drawing.last
+async def _asked(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Reason | None, tuple[str, ...]]:
+    """Ask the pages what they do, while nothing is drawn; no reason when something was, or they do something."""
+    drawn_before, quiet_s = drawing.last, drawing.quiet_s
     asking = asyncio.ensure_future(pages.busy() if pages is not None else _nothing())
+    give_up = time.monotonic() + _UNRESPONSIVE_S
     try:
-        end = min(end, asked_after + _UNRESPONSIVE_S)
-        while drawing.last == asked_after:
-            now = time.monotonic()
-            if asking.done() and now >= asked_after + _QUIET_S:
-                return asking.result()
-            if now >= end:
-                return None
-            until = min(end, asked_after + _QUIET_S) if now < asked_after + _QUIET_S else end
+        while drawing.last == drawn_before and (now := time.monotonic()) < end:
+            if asking.done() and now >= drawn_before + quiet_s:
+                busy = asking.result()
+                return (None if busy else "still"), busy
+            if now >= give_up:
+                return "unresponsive", ("a page does not answer",)
+            until = drawn_before + quiet_s if asking.done() or now < drawn_before + quiet_s else give_up
             waits: set[asyncio.Future[Any]] = {drawing.next()} if asking.done() else {drawing.next(), asking}
-            await asyncio.wait(waits, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
-        return None
+            await asyncio.wait(waits, timeout=min(until, end) - now, return_when=asyncio.FIRST_COMPLETED)
+        return None, asking.result() if asking.done() else ()
     finally:
         asking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -146,6 +148,7 @@ class _Drawing:
         self.box: Region | None = None
         self.last = time.monotonic()
         """When something was last drawn, as far as it was seen; at first, when the watch began."""
+        self._gaps: deque[float] = deque(maxlen=_GAPS)
         display.damage_query_version()
         self._damage = display.screen().root.damage_create(damage.DamageReportBoundingBox)
         display.damage_subtract(self._damage)  # a new one begins with the whole screen
@@ -154,6 +157,11 @@ class _Drawing:
             display.next_event()
         self._fd = display.fileno()
         self._loop.add_reader(self._fd, self._read)
+
+    @property
+    def quiet_s(self) -> float:
+        """How long nothing must be drawn for the screen to be still."""
+        return max(_QUIET_S, min(_MOST_QUIET_S, 1.5 * max(self._gaps, default=0.0)))
 
     def next(self) -> asyncio.Future[None]:
         """Done when something is drawn after this call.
@@ -190,8 +198,11 @@ class _Drawing:
 
     def _drawn(self, area: object) -> None:
         left, top, width, height = (int(getattr(area, side)) for side in ("x", "y", "width", "height"))
+        now = time.monotonic()
+        if self.box is not None and now - self.last < _RHYTHM_S:
+            self._gaps.append(now - self.last)
+        self.last = now
         self.box = (left, top, width, height) if self.box is None else _around(self.box, (left, top, width, height))
-        self.last = time.monotonic()
         if not self._next.done():
             self._next.set_result(None)
         if self._again is None:
