@@ -17,6 +17,7 @@ LAYERS = (
     ("screen", "attached", "closing"),
     ("lease",),
     ("running", "files", "outgoing", "doctor", "bench", "endings", "progress"),
+    ("bench_screenshots",),
     ("record", "policy", "approval", "budget"),
     ("sandbox", "model"),
     ("egress",),
