@@ -109,6 +109,17 @@ async def test_a_request_that_a_click_began_is_waited_for(session: Session) -> N
     assert said == ["timeout", "('1 request',)"]
 
 
+async def test_a_frame_out_of_view_is_not_waited_for(session: Session) -> None:
+    code = _SERVER + (
+        "frame = f'http://localhost:{server.server_port}/'\n"
+        'await page.evaluate("""async frame => { document.body.insertAdjacentHTML(\'beforeend\','
+        " `<div style='height:5000px'></div><iframe src='${frame}'></iframe>`);"
+        ' await new Promise(done => document.querySelector(\'iframe\').onload = done) }""", frame)\n'
+        "s = screen.settle()\nlog(s.reason); log(s.busy); log(len(page.frames))"
+    )
+    assert await _said(session, code) == ["still", "()", "2"]
+
+
 async def test_a_page_that_computes_is_told_of(session: Session) -> None:
     await _shown(session)
     busy = "setTimeout(() => { const end = Date.now() + 2500; while (Date.now() < end); }, 0)"

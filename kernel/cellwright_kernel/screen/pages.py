@@ -14,6 +14,7 @@ import itertools
 import json
 import time
 import urllib.request
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from websockets.asyncio.client import connect
@@ -33,10 +34,10 @@ _ATTACH: Final[dict[str, Any]] = {
     "flatten": True,
     "filter": [{"type": "page"}, {"type": "iframe"}],
 }
-_STATE: Final = """new Promise(done => document.visibilityState !== 'visible' ? done(null) :
-    requestAnimationFrame(() => requestAnimationFrame(() => done([document.readyState,
-        document.getAnimations().filter(one => one.playState === 'running' && one.effect &&
-            Number.isFinite(one.effect.getComputedTiming().endTime)).length]))))"""
+_STATE: Final = """[document.readyState, document.getAnimations().filter(one => one.playState === 'running' &&
+    one.effect && Number.isFinite(one.effect.getComputedTiming().endTime)).length]"""
+_PAINTED: Final = f"""new Promise(done => document.visibilityState !== 'visible' ? done(null) :
+    requestAnimationFrame(() => requestAnimationFrame(() => done({_STATE}))))"""
 
 Message = dict[str, Any]
 
@@ -54,13 +55,17 @@ class Pages:
         self._numbers = itertools.count(1)
         self._reading: asyncio.Task[None] | None = None
         self._answers: dict[int, tuple[str, asyncio.Future[Message]]] = {}
-        self._requests: dict[str, dict[str, float]] = {}
-        """For each page's session: its requests under way, and when each began."""
+        self._targets: dict[str, _Target] = {}
+        """By their sessions."""
+        self._connecting = asyncio.Lock()
 
     async def listen(self) -> None:
         """Connect, unless it is connected, and count requests from here on; where nothing answers, there are no pages."""
-        if self._socket is not None:
-            return
+        async with self._connecting:
+            if self._socket is None:
+                await self._connect()
+
+    async def _connect(self) -> None:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 url = await asyncio.to_thread(_socket_url, self._address)
@@ -72,10 +77,10 @@ class Pages:
 
     async def busy(self) -> tuple[str, ...]:
         """What the visible pages still do, in words; answered only once each has painted twice. Cancel it to give up."""
-        sessions = tuple(self._requests)
-        states = await asyncio.gather(*(self._state(session) for session in sessions))
+        targets = tuple(self._targets.items())
+        states = await asyncio.gather(*(self._state(session, target) for session, target in targets))
         found: list[str] = []
-        for session, state in zip(sessions, states, strict=True):
+        for (_, target), state in zip(targets, states, strict=True):
             if state is None:
                 continue
             ready, animations = state
@@ -83,7 +88,7 @@ class Pages:
                 found.append("a page is loading")
             if animations:
                 found.append(_counted(animations, "animation"))
-            if under_way := self._under_way(session):
+            if under_way := target.under_way():
                 found.append(_counted(under_way, "request"))
         return tuple(found)
 
@@ -95,13 +100,11 @@ class Pages:
         if self._reading is not None:
             await self._reading
 
-    def _under_way(self, session: str) -> int:
-        since = time.monotonic() - _HANGING_S
-        return sum(began > since for began in self._requests.get(session, {}).values())
-
-    async def _state(self, session: str) -> tuple[str, int] | None:
+    async def _state(self, session: str, target: _Target) -> tuple[str, int] | None:
         """None of a page that is not visible, or that has gone."""
-        asked = {"expression": _STATE, "awaitPromise": True, "returnByValue": True}
+        # a frame of another site that is scrolled out of view never paints
+        expression = _PAINTED if target.is_page else _STATE
+        asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
         value = (await self._ask("Runtime.evaluate", session, **asked)).get("result", {}).get("result", {}).get("value")
         if isinstance(value, list) and len(value) == 2:
             return str(value[0]), int(value[1])
@@ -140,7 +143,7 @@ class Pages:
                 await self._take(json.loads(text))
         if self._socket is socket:
             self._socket = None
-        self._requests.clear()
+        self._targets.clear()
         self._give_up(None)
 
     async def _take(self, message: Message) -> None:
@@ -150,23 +153,44 @@ class Pages:
                 answer.set_result(message)
             return
         parameters, session = message.get("params", {}), message.get("sessionId", "")
-        requests = self._requests.get(session)
+        target = self._targets.get(session)
         match message.get("method"):
             case "Target.attachedToTarget":
-                await self._attached(parameters["sessionId"])
+                await self._attached(parameters["sessionId"], parameters["targetInfo"])
             case "Target.detachedFromTarget":
-                self._requests.pop(parameters["sessionId"], None)
+                self._targets.pop(parameters["sessionId"], None)
                 self._give_up(parameters["sessionId"])
-            case "Network.requestWillBeSent" if requests is not None and parameters.get("type") not in _ENDLESS:
-                requests.setdefault(parameters["requestId"], time.monotonic())
-            case "Network.loadingFinished" | "Network.loadingFailed" if requests is not None:
-                requests.pop(parameters["requestId"], None)
+            case "Network.requestWillBeSent" if target is not None and parameters.get("type") not in _ENDLESS:
+                target.begun(parameters)
+            case "Network.loadingFinished" | "Network.loadingFailed" if target is not None:
+                target.requests.pop(parameters["requestId"], None)
 
-    async def _attached(self, session: str) -> None:
-        self._requests[session] = {}
+    async def _attached(self, session: str, target: Message) -> None:
+        self._targets[session] = _Target(target["targetId"], target["type"] == "page")
         nothing_kept = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
         await self._send(next(self._numbers), "Network.enable", session, **nothing_kept)
         await self._send(next(self._numbers), "Target.setAutoAttach", session, **_ATTACH)
+
+
+@dataclass
+class _Target:
+    """A page, or a frame that has a process of its own."""
+
+    id: str
+    is_page: bool
+    requests: dict[str, float] = field(default_factory=dict)
+    """Those under way, and when each began."""
+
+    def begun(self, request: Message) -> None:
+        """Count a request; with a new document those of the last one are forgotten."""
+        if request.get("type") == "Document" and request.get("frameId") == self.id:
+            self.requests.clear()
+        self.requests.setdefault(request["requestId"], time.monotonic())
+
+    def under_way(self) -> int:
+        """How many requests are still waited for."""
+        since = time.monotonic() - _HANGING_S
+        return sum(began > since for began in self.requests.values())
 
 
 def _counted(number: int, what: str) -> str:
