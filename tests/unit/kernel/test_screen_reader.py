@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.screen import reader
+from cellwright_kernel.wire import HostSettings
 
 pytestmark = [pytest.mark.slow]
 
@@ -72,3 +76,23 @@ def test_only_what_changed_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "Total" not in words
     assert len(sizes) == 1
     assert sizes[0][0] * sizes[0][1] < 0.3 * 600 * 300
+
+
+@pytest.mark.parametrize("end", ["idle", "closed"])
+async def test_the_process_that_reads_ends_when_nobody_needs_it(tmp_path: Path, end: str) -> None:
+    desktop = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
+    await desktop.start_display()
+    idle_s = 0.1 if end == "idle" else 60
+    code = f"from cellwright_kernel.screen import reader; reader._IDLE_S = {idle_s}; reader.main({desktop.display!r})"
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdin=pipe, stdout=pipe)
+    try:
+        assert process.stdin
+        if end == "closed":
+            process.stdin.close()
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await desktop.stop()
