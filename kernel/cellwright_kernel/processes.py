@@ -140,7 +140,7 @@ def _has_mark(process: Process, mark: str) -> bool:
 
 def _is_driver(process: Process) -> bool:
     arguments = _read(process.pid, "cmdline").split(b"\0")
-    if b"cellwright_kernel.screen.reader" in arguments:
+    if arguments[1:4] == [b"-P", b"-m", b"cellwright_kernel.screen.reader"]:
         return True
     is_ours = b"run-driver" in arguments or any(name.endswith(b"/javascript/runner.cjs") for name in arguments)
     return is_ours and arguments[0].endswith(b"/playwright/driver/node")
