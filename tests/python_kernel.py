@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -89,7 +90,11 @@ class PythonKernel:
 
     def interrupt_when_running(self, code: str) -> Told:
         """Run a cell that says "on" as soon as an interrupt may come, and interrupt it then."""
-        return self.run(f"log('on')\n{code}", when=lambda told: ("log", "on") in told.outputs, do=self.interrupt)
+        return self.interrupt_at_on(f"log('on')\n{code}")
+
+    def interrupt_at_on(self, code: str) -> Told:
+        """Run a cell, and interrupt it when it says "on"."""
+        return self.run(code, when=lambda told: ("log", "on") in told.outputs, do=self.interrupt)
 
     def drain(self, quiet_s: float = 0.2) -> Told:
         """What still comes until nothing has come for a while."""
@@ -156,6 +161,11 @@ def python_kernel(
         client.context.destroy(linger=0)
         process.kill()
         process.wait()
+
+
+def without_underlines(text: str) -> str:
+    """A traceback without the lines that differ between versions of Python."""
+    return re.sub(r"^[ |]*[~^]+\n", "", text, flags=re.MULTILINE)
 
 
 def _receive(client: BlockingKernelClient, socket: Any, within_s: float) -> dict[str, Any]:

@@ -44,6 +44,8 @@ _PORT_UP_S = 20.0
 """The port is up in 0.4 s on an idle machine."""
 
 _READY_S = 20.0
+_FREE_S = 4.0
+"""The next cell waits for it: time for one page that cannot be stopped."""
 
 _TOOLBAR = 87
 """Pixels that tab strip and toolbar take in Chromium 156: the first guess, corrected by measuring."""
@@ -177,6 +179,16 @@ class Browser:
             for task in keeping:
                 task.cancel()
         return self.fault or how
+
+    async def free_pages(self) -> list[str]:
+        """Stop JavaScript that keeps a page from answering; return what to say of each such page."""
+        if self._windows is None or not self.running:
+            return []
+        try:
+            async with asyncio.timeout(_FREE_S):
+                return await self._windows.free()
+        except TimeoutError:
+            return []
 
     async def restart(self) -> None:
         """Start Chromium again on the same profile and port, ending it first if it runs.

@@ -126,6 +126,10 @@ class DesktopKeeper:
         """Let go of held keys and buttons; return how many there were."""
         return await self._desktop.release_keys()
 
+    async def free_pages(self) -> list[str]:
+        """Stop JavaScript that keeps a page from answering; return what to say of each such page."""
+        return await self._browser.free_pages() if self._browser else []
+
     async def stop(self) -> None:
         """End browser and desktop, in this order."""
         if self._browser is not None:

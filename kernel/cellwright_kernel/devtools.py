@@ -26,6 +26,10 @@ class DevtoolsError(Exception):
     """A call was refused, was not answered in time, or the connection is gone."""
 
 
+class NotAnswered(DevtoolsError):
+    """A call was not answered in time."""
+
+
 class Devtools:
     """A connection to the browser as a whole; pages are reached through sessions."""
 
@@ -80,7 +84,7 @@ class Devtools:
                 await self._socket.send(json.dumps(call))
                 reply = await self._reply(self._last_id)
         except TimeoutError as error:
-            raise DevtoolsError(f"{method} was not answered within {within_s:g} s.") from error
+            raise NotAnswered(f"{method} was not answered within {within_s:g} s.") from error
         except ConnectionClosed as error:
             raise DevtoolsError(f"{method} was not answered: the connection is closed.") from error
         if "error" in reply:

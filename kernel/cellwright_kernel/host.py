@@ -81,6 +81,7 @@ class Host:
             self._environment,
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
+            free_pages=self._desktop.free_pages if self._desktop else None,
             screen_changed=self._screen_changed,
             image_size=(max(side, settings.width), max(side, settings.height)),
         )

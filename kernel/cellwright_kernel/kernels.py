@@ -49,6 +49,7 @@ class Kernels:
         environment: Returns what a kernel that starts now gets as its environment.
         usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
+        free_pages: Stops what keeps a page from answering and returns what to say of it.
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         image_size: Most pixels across and down of a picture.
@@ -63,6 +64,7 @@ class Kernels:
         *,
         usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
+        free_pages: Callable[[], Awaitable[list[str]]] | None = None,
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         image_size: tuple[int, int] = (2048, 2048),
@@ -73,6 +75,7 @@ class Kernels:
         self._environment = environment
         self._usable = usable
         self._release_keys = release_keys
+        self._free_pages = free_pages
         self._screen_changed = screen_changed
         self._commands = commands
         self._image_size = image_size
@@ -214,7 +217,7 @@ class Kernels:
             status = "kernel_died"
         lane.running, self._running = None, None
         if not is_sound and not lane.is_leaving:
-            self._begin_mending(lane)
+            lane.mending = self._group.create_task(self._mend(lane))
         cell.close(status, lane.generation, screen_changed=self._screen_changed())
 
     async def _end_of(self, lane: Lane, cell: RunningCell) -> End:
@@ -324,16 +327,15 @@ class Kernels:
         except (TimeoutError, NotUp):  # the display is gone, and with it what was held
             return 0
 
-    def _begin_mending(self, lane: Lane) -> None:
-        lane.mending = self._group.create_task(self._mend(lane))
-
     def _begin_start(self, lane: Lane) -> asyncio.Task[None]:
         if lane.mending is None:
             lane.mending = self._group.create_task(self._replace(lane))
         return lane.mending
 
     async def _mend(self, lane: Lane) -> None:
-        """See that the next cell finds a kernel that answers."""
+        """See that the next cell finds pages and a kernel that answer."""
+        for sentence in await self._free_pages() if self._free_pages else ():
+            lane.note(sentence)
         if lane.is_up and not lane.restart_asked:
             if await self._is_healthy(lane):
                 lane.mending = None

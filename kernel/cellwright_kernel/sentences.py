@@ -13,6 +13,7 @@ from typing import Final
 from cellwright_kernel.wire import LANGUAGE_NAMES, Language
 
 _MOST_NAMED: Final = 5
+_URL_CHARS: Final = 100
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,14 @@ def taken(language: Language) -> str:
     )
 
 
+def page_was_busy(url: str, *, is_free: bool) -> str:
+    """Return what to say of a page that did not answer after a cell had been ended."""
+    first = f"After the last cell the page {_cut(url)} did not answer: its JavaScript was computing."
+    if is_free:
+        return f"{first} That was stopped, so that the page can be used; the page is as its JavaScript left it."
+    return f"{first} That could not be stopped. Open another page: `page = await context.new_page()`, in JavaScript `newPage()`."
+
+
 def host_fault(error: BaseException) -> str:
     """Return what to say when the kernel host itself failed at a cell."""
     return f"The kernel host failed at this cell ({type(error).__name__}: {error}). A new kernel is started."
@@ -153,6 +162,10 @@ def _others(left: Left) -> list[str]:
     if left.keys:
         sentences.append(f"Held keys and buttons were let go ({left.keys}).")
     return sentences
+
+
+def _cut(url: str) -> str:
+    return url if len(url) <= _URL_CHARS else f"{url[:_URL_CHARS]}..."
 
 
 def _named(commands: Sequence[str]) -> str:

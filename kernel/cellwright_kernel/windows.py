@@ -1,6 +1,6 @@
 """The browser's windows: each new one is measured once and gets the size its page ought to have.
 
-Flows in: DevTools events. Flows out: window bounds, so that `innerWidth` x `innerHeight` of a main window is the viewport,
+Flows in: DevTools events, and the wish that pages answer. Flows out: window bounds, so that `innerWidth` x `innerHeight` of a main window is the viewport,
 and of a popup what `window.open` asked for. Decided here: what a window's page ought to measure; that a window is touched only
 when it is new: a page or a person that resizes it later is not fought; and that there is always a page.
 
@@ -11,10 +11,12 @@ are usually only measured. Chromium makes popups a pixel or two short where the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright_kernel.devtools import Devtools, DevtoolsError
+from cellwright_kernel import sentences
+from cellwright_kernel.devtools import Devtools, DevtoolsError, NotAnswered
 
 _SETTLE_S = 2.0
 _LOOK_EVERY_S = 0.02
@@ -24,6 +26,9 @@ _POPUP_SLACK = 8
 _ASKED_KEPT = 20
 _EMPTY_S = 0.3
 """How long there is no page until one is opened; code that closes its last page usually opens the next itself."""
+
+_ANSWER_S = 1.0
+"""A page that computes longer than this when it is asked is stopped; 3 ms are usual."""
 
 _METRICS = """[innerWidth, innerHeight, outerWidth, outerHeight, screenX, screenY,
     !menubar.visible, document.visibilityState == 'visible']"""
@@ -58,6 +63,9 @@ class Windows:
         self._open: set[str] = set()
         self._asked: dict[str, list[dict[str, int]]] = {}
         self._page_of: dict[str, str] = {}
+        self._with_dialog: set[str] = set()
+        self._to_free: list[asyncio.Future[list[str]]] = []
+        self._waiting: asyncio.Timeout | None = None
 
     async def follow(self) -> None:
         """Begin to hear of every page, those that exist included.
@@ -78,15 +86,62 @@ class Windows:
         """Take events until the connection is gone; when the last page was closed, open another one."""
         try:
             while True:
-                try:
-                    async with asyncio.timeout(None if self._open else _EMPTY_S):
-                        event = await self._devtools.event()
-                except TimeoutError:
-                    await self._devtools.call("Target.createTarget", url="about:blank")
-                else:
-                    await self._take(event)
+                await self._keep_once()
         except DevtoolsError:
             return
+
+    async def free(self) -> list[str]:
+        """Stop JavaScript that keeps a page from answering; return what to say of each such page.
+
+        `keep` does it, on the session that it has with each page: a page that is busy heeds no new one, and `Page.crash`
+        neither. It must be running, and the wait must have an end.
+        """
+        loop = asyncio.get_running_loop()
+        freed: asyncio.Future[list[str]] = loop.create_future()
+        self._to_free.append(freed)
+        if self._waiting is not None:
+            self._waiting.reschedule(loop.time())
+        return await freed
+
+    async def _keep_once(self) -> None:
+        limit_s = 0.0 if self._to_free else None if self._open else _EMPTY_S
+        try:
+            async with asyncio.timeout(limit_s) as self._waiting:
+                event = await self._devtools.event()
+        except TimeoutError:
+            event = None
+        finally:
+            self._waiting = None
+        if event is not None:
+            await self._take(event)
+        elif self._to_free:
+            freed = self._to_free.pop()
+            said = await self._freed()
+            if not freed.done():  # nobody waits for it any more
+                freed.set_result(said)
+        else:
+            await self._devtools.call("Target.createTarget", url="about:blank")
+
+    async def _freed(self) -> list[str]:
+        said = []
+        for session, target_id in tuple(self._page_of.items()):
+            if session in self._with_dialog or await self._answers(session):
+                continue
+            with contextlib.suppress(NotAnswered):
+                await self._devtools.call("Runtime.terminateExecution", session, _ANSWER_S)
+            target = await self._devtools.call("Target.getTargetInfo", targetId=target_id)
+            url = str(target["targetInfo"]["url"])
+            said.append(sentences.page_was_busy(url, is_free=await self._answers(session)))
+        return said
+
+    async def _answers(self, session: str) -> bool:
+        try:
+            await self._devtools.evaluate(session, "1", _ANSWER_S)
+        except NotAnswered:
+            return False
+        except DevtoolsError:  # refused, which is an answer: it is on its way to another document, or gone
+            return True
+        return True
 
     async def _take(self, event: dict[str, Any]) -> Metrics | None:
         details = event["params"]
@@ -98,6 +153,11 @@ class Windows:
                 self._open.discard(details["targetId"])
             case "Target.detachedFromTarget":
                 self._asked.pop(self._page_of.pop(details["sessionId"], ""), None)
+                self._with_dialog.discard(details["sessionId"])
+            case "Page.javascriptDialogOpening":
+                self._with_dialog.add(event.get("sessionId", ""))
+            case "Page.javascriptDialogClosed":
+                self._with_dialog.discard(event.get("sessionId", ""))
             case "Page.windowOpen":
                 asked = self._asked.setdefault(self._page_of.get(event.get("sessionId", ""), ""), [])
                 asked.append(_sizes(details["windowFeatures"]))

@@ -46,7 +46,7 @@ CASES = (
     ),
     Case(
         "a loop that catches the interrupt",
-        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        "while True:\n    try:\n        while True: x = 1\n    except BaseException: pass",
         "variables",
         kept=True,
     ),

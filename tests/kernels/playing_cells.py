@@ -38,7 +38,7 @@ async def kernels_in(
 ) -> AsyncIterator[Kernels]:
     """Kernels without a desktop, their home in `folder`; what is not there yet starts with the first cell."""
     home = folder / "home"
-    home.mkdir()
+    home.mkdir(parents=True)
     given = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", **(environment or {})}
     async with Kernels(str(home), folder / "kernels", lambda: given, commands=commands) as kernels:
         yield kernels

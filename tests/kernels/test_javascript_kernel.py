@@ -73,6 +73,13 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def is_at_rest(pid: int) -> bool:
+    """Whether a process has taken its signals, and waits."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    found = {name: value.split()[0] for name, _, value in (line.partition(":") for line in lines) if value.split()}
+    return (found["State"], int(found["SigPnd"], 16), int(found["ShdPnd"], 16)) == ("S", 0, 0)
+
+
 async def until(fact: Callable[[], bool], limit_s: float = 5.0) -> None:
     async with asyncio.timeout(limit_s):
         while not fact():  # noqa: ASYNC110 - /proc has no events
@@ -142,6 +149,7 @@ async def test_interrupts_between_cells_hit_nobody(cells: Cells, tmp_path: Path)
     (node,) = nodes_of(tmp_path)
     for _ in range(20):
         os.kill(parent_of(node), signal.SIGINT)
+    await until(lambda: is_at_rest(parent_of(node)))
     assert await cells.run("2") == [{"result": "2"}]
 
 

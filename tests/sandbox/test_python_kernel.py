@@ -52,6 +52,9 @@ class Cells:
     async def interrupt_when_running(self, code: str) -> Told:
         return await asyncio.to_thread(self.kernel.interrupt_when_running, code)
 
+    async def interrupt_at_on(self, code: str) -> Told:
+        return await asyncio.to_thread(self.kernel.interrupt_at_on, code)
+
 
 @pytest_asyncio.fixture
 async def cells(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cells]:
@@ -95,6 +98,14 @@ async def test_an_interrupt_stops_a_wait_for_the_page_and_the_page_lives(cells):
     (driver,) = drivers_of(cells.kernel.process.pid)
     assert os.getpgid(driver) == driver, "the driver has a process group of its own"
     assert (await cells.run("await page.title()")).outputs == [("result", "''")]
+
+
+async def test_an_interrupt_stops_a_listener_and_the_page_lives(cells):
+    await cells.run("def spin(message):\n    log('on')\n    while True: pass\npage.on('console', spin)")
+    told = await cells.interrupt_at_on("await page.evaluate('console.log(1)')\nawait page.wait_for_selector('#never')")
+    assert told.reply["ename"] == "KeyboardInterrupt"
+    await cells.run("page.remove_listener('console', spin)")
+    assert (await cells.run("await page.evaluate('1 + 1')")).outputs == [("result", "2")]
 
 
 async def test_another_page_takes_the_place_of_one_that_was_closed_or_crashed(cells):

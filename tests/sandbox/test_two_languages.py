@@ -134,3 +134,19 @@ async def test_a_restart_brings_a_new_kernel_on_the_same_page(session: Session) 
     told = await js(session, "[typeof before, page.url()]")
     assert told[-1] == "[ 'undefined', 'about:blank#kept' ]"
     assert "restarted on request" in told[0]
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_a_page_that_computes_without_end_is_stopped_with_the_cell_that_waits_for_it(
+    session: Session, language: Language
+) -> None:
+    await js(session, "await page.goto('data:text/html,<title>T</title>')")
+    busy = await session.execute("await page.evaluate('for(;;);')", language=language, deadline_s=1.5)
+    assert busy.status == "timeout"
+    show = {"python": "log(await page.title())", "javascript": "console.log(await page.title())"}
+    stopped, title = await said(session, language, show[language], deadline_s=5)
+    assert stopped == (
+        "! After the last cell the page data:text/html,<title>T</title> did not answer: its JavaScript was computing. "
+        "That was stopped, so that the page can be used; the page is as its JavaScript left it."
+    )
+    assert title == "T"

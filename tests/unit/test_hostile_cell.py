@@ -125,6 +125,7 @@ async def test_an_answer_stays_small_whatever_one_text_says() -> None:
     assert len(str(answer(cell))) < ANSWER_CHARS + 1000
 
 
+@pytest.mark.slow
 async def test_millions_of_tiny_events_take_no_more_memory_than_on_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doors, "CELL_BYTES", 32 * 1024**2)
     tiny = b'{"type":"piece","text":"","source":"log"}\n' + b'{"type":"kept","number":1,"text":""}\n'

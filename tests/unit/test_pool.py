@@ -69,6 +69,7 @@ async def test_a_session_that_cannot_be_opened_leaves_its_place() -> None:
         assert (await session.execute("log(1)")).text == "1"
 
 
+@pytest.mark.slow
 async def test_every_idle_session_is_closed_in_the_end() -> None:
     """Also when it was used just when it was to be closed, over and over."""
     async with Pool(Spec(), capacity=3, idle_s=0.06, backend=FakeBackend()) as pool:

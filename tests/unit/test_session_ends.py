@@ -140,6 +140,7 @@ async def test_a_request_at_a_closed_session_starts_nothing() -> None:
     assert len(backend.made) == 1
 
 
+@pytest.mark.slow
 async def test_an_answer_does_not_wait_until_the_lost_sandbox_has_ended() -> None:
     backend = _Slow(end_s=0.5)
     async with Session.open(backend=backend) as session:

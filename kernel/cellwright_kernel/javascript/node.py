@@ -2,7 +2,8 @@
 
 Flows in: requests and interrupts. Flows out: messages, handed on in the order in which they came, what child processes
 wrote to Node's own output, and how the process ended. Decided here: how Node is started; that what its children wrote
-stands before what Node says next; that Node dies with this process; and what is said when its heap was full.
+stands after what Node said before it started them, and before what it says next; that Node dies with this process; and
+what is said when its heap was full.
 
 The pipes: requests go in and messages come out as JSON, one a line; an interrupt is four bytes, the cell's serial number.
 What goes in is read by a thread of Node's that listens while a cell runs, and the end of such a pipe is the end of Node.
@@ -40,6 +41,8 @@ _FLAGS: Final = (
 )
 _PIPE_BYTES: Final = 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
+_CHILD: Final = b'{"type":"child"}'
+"""The line by which Node says that a child process is being started."""
 _LAST_WORDS: Final = re.compile(r"<--- Last few GCs|FATAL ERROR:|# Fatal error|----- Native stack trace")
 """How Node begins when it reports its own end; that is for our log, not for the model."""
 _OF_INSPECTOR: Final = "Waiting for the debugger to disconnect...\n"
@@ -65,7 +68,7 @@ class Node:
         self.screen = ScreenCalls(self._tell)
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
-        self._lines = bytearray()
+        self._rest = bytearray()  # of a line that has not come whole
         self._answers: dict[int, asyncio.Future[Message | None]] = {}
         self._raw: dict[str, _Raw] = {}
         self._last_words = ""
@@ -94,7 +97,7 @@ class Node:
         self._raw = {"stdout": _Raw(out[0]), "stderr": _Raw(err[0])}
         for name, raw in self._raw.items():
             os.set_blocking(raw.fd, False)
-            loop.add_reader(raw.fd, self._read_raw, name)
+            loop.add_reader(raw.fd, self._on_raw, name)
         os.set_blocking(pipes.messages[0], False)
         loop.add_reader(pipes.messages[0], self._read)
         await pipes.open_requests()
@@ -130,41 +133,51 @@ class Node:
         return await asyncio.to_thread(self._process.wait)
 
     def _read(self) -> None:
-        """Take what Node has said; what its children wrote before that comes first."""
+        """Take what Node has said; what its children have written comes first, unless they were started only then."""
         assert self._pipes is not None  # noqa: S101 - as above
         data = _read_some(self._pipes.messages[0])
-        if data is None:
-            return
-        for name in tuple(self._raw):
-            self._read_raw(name)
-        if not data:
+        lines = self._whole_lines(data or b"")
+        if _CHILD not in lines:
+            self._read_children()
+        for line in lines:
+            self._take(line)
+        if data == b"":
             self._at_end()
-            return
-        searched = len(self._lines)
-        self._lines += data
-        start = 0
-        while (end := self._lines.find(b"\n", max(start, searched))) >= 0:
-            self._take(self._lines[start:end])
-            start = end + 1
-        del self._lines[:start]
 
-    def _take(self, line: bytes | bytearray) -> None:
+    def _whole_lines(self, data: bytes) -> list[bytes]:
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._rest += rest
+        return lines
+
+    def _take(self, line: bytes) -> None:
         message = json.loads(line)
-        if message["type"] == "screen":
+        if line == _CHILD:
+            self._read_children()
+        elif message["type"] == "screen":
             self.screen.take(message)
-            return
-        if message["type"] != "answer":
+        elif message["type"] != "answer":
             self._publisher.take(message)
-            return
+        else:
+            self._read_children()
+            self._publisher.flush()
+            self._answer(message["id"], message["content"])
+
+    def _read_children(self) -> None:
         for name in tuple(self._raw):
             self._read_raw(name)
-        self._publisher.flush()
-        self._answer(message["id"], message["content"])
 
     def _answer(self, number: int, content: Message | None) -> None:
         answer = self._answers.pop(number, None)
         if answer is not None and not answer.done():
             answer.set_result(content)
+
+    def _on_raw(self, name: str) -> None:
+        if not self.ended.is_set():
+            self._read()  # what Node has said may have to come first
+        self._read_raw(name)
 
     def _read_raw(self, name: str) -> None:
         raw = self._raw.get(name)

@@ -41,6 +41,11 @@ class Outputs {
     this.#whole({ type: 'error', content }, 0);
   }
 
+  /** A child process is being started, which may write to this one's own output. */
+  child() {
+    this.#channel.send({ type: 'child' });
+  }
+
   /** At a cell's end: send the end of what was beyond its room. */
   flush(origin) {
     const surplus = origin.surplus;

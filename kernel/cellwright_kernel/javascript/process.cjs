@@ -1,10 +1,12 @@
 // The process, as cells see it: it is not theirs to end.
 //
-// Flows in: writes to its output, process.exit(), errors that nobody caught. Flows out: texts under the cell that caused
-// them. Decided here: process.exit() ends the cell; an unhandled rejection or an exception in a callback is told, and the
-// kernel goes on.
+// Flows in: writes to its output, process.exit(), errors that nobody caught, starts of children. Flows out: texts under the
+// cell that caused them. Decided here: process.exit() ends the cell; an unhandled rejection or an exception in a callback is
+// told, and the kernel goes on; each start of a child is told, so that what was said before it stands before what it writes.
 'use strict';
 
+const childProcess = require('node:child_process');
+const { syncBuiltinESMExports } = require('node:module');
 const { Exit, describe } = require('./errors.cjs');
 
 function installProcess(outputs, origins) {
@@ -22,6 +24,19 @@ function installProcess(outputs, origins) {
   };
   process.on('uncaughtException', (error) => tell(outputs, origins, 'Uncaught exception', error));
   process.on('unhandledRejection', (reason) => tell(outputs, origins, 'Unhandled promise rejection', reason));
+  announceChildren(outputs);
+}
+
+function announceChildren(outputs) {
+  for (const name of ['exec', 'execFile', 'execFileSync', 'execSync', 'fork', 'spawn', 'spawnSync']) {
+    const native = childProcess[name];
+    const announced = (...args) => {
+      outputs.child();
+      return native(...args);
+    };
+    childProcess[name] = Object.defineProperties(announced, Object.getOwnPropertyDescriptors(native));
+  }
+  syncBuiltinESMExports();
 }
 
 function tell(outputs, origins, what, error) {

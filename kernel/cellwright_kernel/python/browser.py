@@ -94,11 +94,11 @@ class BrowserLink:
 
     async def _connect(self) -> Attached:
         """Connect; where Chromium was there before and is being started again, that takes a moment."""
-        from playwright.async_api import Error, async_playwright
+        from playwright.async_api import Error
 
         address = os.environ["CELLWRIGHT_CDP"]
         if self._playwright is None:
-            self._playwright = await async_playwright().start()
+            self._playwright = await _started()
         end = time.monotonic() + (_RESTART_S if self._attached is not None else 0)
         while True:
             try:
@@ -153,6 +153,25 @@ class BrowserLink:
     def _keep_driver_apart(self, transport: ModuleType) -> None:
         """Start Playwright's driver in a session of its own, where no interrupt for the cell reaches it."""
         transport.asyncio = _AsyncioForDriver(self.real_stderr)  # type: ignore[attr-defined]
+
+
+async def _started() -> Playwright:
+    """Start Playwright, such that a listener of the model's can be interrupted without its connection being lost."""
+    from playwright.async_api import async_playwright
+
+    manager = async_playwright()
+    playwright = await manager.start()
+    transport: Any = manager._client._transport  # type: ignore[union-attr]
+    dispatch = transport.on_message
+
+    def on_message(message: object) -> None:
+        try:
+            dispatch(message)
+        except KeyboardInterrupt:  # told by whoever raised it; it would end the task that reads what the driver says
+            return
+
+    transport.on_message = on_message
+    return playwright
 
 
 class _AsyncioForDriver:

@@ -120,9 +120,11 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             interrupts.begin()
             await self._whole_cell(code, origin.name)
             interrupts.open = False
+            interrupts.insist_no_more()
             return None
         except BaseException as error:  # whatever the model's code raises is an output
             interrupts.open = False
+            interrupts.insist_no_more()
             is_interrupted = interrupts.interrupted
             await self.dialogs.after_failed_cell(is_interrupted=is_interrupted)
             # what it has drawn is shown with the rest of its output, unless that could take the time it must not have

@@ -144,7 +144,7 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
         """The statements, and the last expression if there is one."""
         self.compile.cell_name = name
         if tree is None:
-            code = self.input_transformer_manager.transform_cell(code)
+            code = self._transformed(code, name)
             self.compile.cache(code)
             with self.compile.extra_flags(_COMPILE):
                 tree = self.compile.ast_parse(code, filename=name)
@@ -158,6 +158,14 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
             statements = self.compile(tree, name, "exec") if tree.body else None
             expression = self.compile(ast.Expression(last), name, "eval") if last is not None else None
         return statements, expression
+
+    def _transformed(self, code: str, name: str) -> str:
+        """A cell with magics as plain Python."""
+        try:
+            return self.input_transformer_manager.transform_cell(code)  # type: ignore[no-any-return]
+        except SyntaxError as error:  # from Python 3.12 on the tokenizer raises it, and knows no file
+            error.filename = name
+            raise
 
     async def _evaluate(self, code: CodeType) -> Any:
         return await driven(self._evaluated(code))

@@ -140,6 +140,7 @@ def test_the_only_service_is_the_one_that_is_meant(service) -> None:
         address("any")
 
 
+@pytest.mark.slow
 def test_of_several_services_the_one_that_has_the_session_is_meant(service, says, capsys, tmp_path) -> None:
     with ExitStack() as others:
         other = others.enter_context(serving(tmp_path / "others"))
@@ -176,6 +177,7 @@ def test_a_service_that_is_told_to_end_is_not_found_any_more(tmp_path) -> None:
     assert list((tmp_path / "services").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_service_that_was_killed_counts_no_more(service, clean_environment) -> None:
     code = "from cellwright.cli.service import announced\nwith announced('http://127.0.0.1:9'): print(1, flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as killed:

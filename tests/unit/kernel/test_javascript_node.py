@@ -161,6 +161,7 @@ async def test_a_value_that_cannot_be_shown_to_its_end_is_shown_once(node: tuple
     assert node[1].said == ["showing", "error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_every_interrupt_at_any_moment_is_answered(node: tuple[Node, Heard], seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - the same moments in every run

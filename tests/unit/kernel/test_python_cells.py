@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
 from ast import literal_eval
 from collections.abc import Iterator
 
 import pytest
-from tests.python_kernel import PythonKernel, Told, python_kernel
+from tests.python_kernel import PythonKernel, python_kernel, without_underlines
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +50,15 @@ def test_an_error_shows_the_models_frames_alone(kernel):
     told = kernel.run("import json\ndef f(text):\n    return json.loads(text)\nf('{')")
     number = len(kernel.cells)
     assert told.status == "error"
-    assert told.outputs == [
-        (
-            "error",
-            "Traceback (most recent call last):\n"
-            f"  File \"<cell {number}>\", line 4, in <module>\n    f('{{')\n"
-            f'  File "<cell {number}>", line 3, in f\n    return json.loads(text)\n           ^^^^^^^^^^^^^^^^\n'
-            "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
-        )
-    ]
+    ((kind, text),) = told.outputs
+    assert (kind, without_underlines(text)) == (
+        "error",
+        "Traceback (most recent call last):\n"
+        f"  File \"<cell {number}>\", line 4, in <module>\n    f('{{')\n"
+        f'  File "<cell {number}>", line 3, in f\n    return json.loads(text)\n'
+        "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+    )
+    assert "^^^^\n" in text
 
 
 def test_an_error_shows_frames_in_files_the_model_wrote(kernel):
@@ -143,7 +141,9 @@ def test_magics_that_show_move_and_reset_work(kernel):
 
 def test_a_child_forked_by_hand_does_not_become_a_second_kernel(kernel):
     told = kernel.run(
-        "pid = os.fork()\nif pid == 0: print('child'); log('c')\nelse: os.waitpid(pid, 0); print('parent')"
+        "import warnings\n"
+        "with warnings.catch_warnings(action='ignore'): pid = os.fork()  # Python 3.12 and later warn of the threads\n"
+        "if pid == 0: print('child'); log('c')\nelse: os.waitpid(pid, 0); print('parent')"
     )
     assert told.outputs == [("stdout", "child\nc\nparent\n")]
     assert kernel.run("1 + 1").outputs == [("result", "2")]
@@ -194,163 +194,6 @@ def test_a_thread_that_fails_is_told_with_its_own_frames(kernel):
     told = kernel.run("import threading\nt = threading.Thread(target=lambda: 1 / 0, name='T'); t.start(); t.join()")
     assert told.text("stderr").startswith('Thread T failed:\nTraceback (most recent call last):\n  File "<cell')
     assert "threading.py" not in told.text("stderr")
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "while True: pass",
-        "time.sleep(100)",
-        "await asyncio.sleep(100)",
-        "await asyncio.sleep(0)\nwhile True: pass",
-        "asyncio.run(asyncio.sleep(100))",
-        "import subprocess; subprocess.run(['sleep', '100'])",
-    ],
-)
-def test_an_interrupt_stops_it_and_keeps_variables(kernel, code):
-    kernel.run("kept = 7")
-    started = time.monotonic()
-    told = kernel.interrupt_when_running(code)
-    assert time.monotonic() - started < 5
-    assert told.status == "error"
-    assert told.reply["ename"] == "KeyboardInterrupt"
-    assert told.outputs[-1][1].endswith("KeyboardInterrupt")
-    assert kernel.run("kept").outputs == [("result", "7")]
-
-
-_SPIN = "async def spin():\n    log('on')\n    while True: pass\n"
-_HELD = "stopped because it held the kernel's event loop when a cell was to end"
-
-
-def _interrupt_at_on(kernel: PythonKernel, code: str) -> Told:
-    """Run a cell that says "on" at the moment when one interrupt is to come."""
-    return kernel.run(code, when=lambda told: ("log", "on") in told.outputs, do=kernel.interrupt)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        f"{_SPIN}t = asyncio.create_task(spin())\nawait asyncio.sleep(100)",
-        f"{_SPIN}t = [asyncio.create_task(spin()) for _ in range(3)]\nlog('on'); time.sleep(100)",
-        f"{_SPIN}async with asyncio.TaskGroup() as group: group.create_task(spin())",
-        "async def spin():\n    while True: log('on')\nt = asyncio.create_task(spin())\nawait asyncio.sleep(100)",
-        "def spin():\n    log('on')\n    while True: pass\nasyncio.get_running_loop().call_soon(spin)\nawait asyncio.sleep(100)",
-        "asyncio.get_running_loop().call_soon(time.sleep, 100)\nlog('on'); time.sleep(100)",
-        "async def endless():\n    try: yield\n    finally:\n        log('on')\n        while True: pass\n"
-        "async for _ in endless(): break\nawait asyncio.sleep(100)",
-        "class D:\n    def __del__(self):\n        log('on')\n        while True: pass\nD()\nawait asyncio.sleep(100)",
-        "class D:\n    def __del__(self):\n        log('on')\n        while True: pass\nD()\nwhile True: pass",
-    ],
-    ids=["task", "tasks-not-begun", "group", "shows", "callback", "compiled", "async-generator", "del-await", "del"],
-)
-def test_one_interrupt_is_answered_whatever_holds_the_loop(kernel, code):
-    kernel.run("kept = 7")
-    started = time.monotonic()
-    told = _interrupt_at_on(kernel, code)
-    assert time.monotonic() - started < 5
-    assert (told.status, told.reply["ename"]) == ("error", "KeyboardInterrupt")
-    assert kernel.run("kept").outputs == [("result", "7")]
-
-
-def test_a_task_that_holds_the_loop_before_its_cells_answer_is_told_of(kernel):
-    told = _interrupt_at_on(kernel, f"{_SPIN}t = asyncio.create_task(spin(), name='T')")
-    number = len(kernel.cells)
-    assert told.status == "ok"
-    assert [kind for kind, _ in told.outputs] == ["log", "stderr"]
-    assert told.text("stderr").startswith("Background task T (<coroutine object spin at ")
-    assert told.text("stderr").endswith(
-        f'File "<cell {number}>", line 3, in spin\n    while True: pass\nKeyboardInterrupt: {_HELD}\n'
-    )
-
-
-def test_a_cell_that_cannot_begin_is_answered_and_nothing_of_it_runs(kernel):
-    kernel.run(f"{_SPIN}def go(): globals().update(t=asyncio.create_task(spin()))\n")
-    kernel.run("asyncio.get_running_loop().call_later(0.001, go);")
-    number = len(kernel.cells)
-    while kernel.told_next()["msg_type"] != "display_data":  # its "on"
-        pass
-    kernel.send("ran = True")
-    kernel.interrupt()
-    reply = kernel.reply_next()["content"]
-    assert (reply["ename"], reply["evalue"]) == (
-        "KeyboardInterrupt",
-        f"Nothing of this cell ran: code that cell {number} had left running held the kernel, and was interrupted",
-    )
-    late = kernel.drain(0.05).late
-    assert [(cell, kind) for cell, kind, _ in late] == [(number, "stderr"), (number + 1, "error")]
-    assert late[0][2].endswith(f"KeyboardInterrupt: {_HELD}\n")
-    assert kernel.run("'ran' in globals()").outputs == [("result", "False")]
-
-
-def test_background_work_that_gives_the_loop_back_outlives_an_interrupt(kernel):
-    told = _interrupt_at_on(
-        kernel,
-        "beats = 0\nasync def beat():\n    global beats\n    while True:\n        time.sleep(0.01)\n        beats += 1\n"
-        "        if beats == 2: log('on')\n        await asyncio.sleep(0)\n"
-        "t = asyncio.create_task(beat())\nawait asyncio.sleep(100)",
-    )
-    assert told.reply["ename"] == "KeyboardInterrupt"
-    told = kernel.run("before = beats\nawait asyncio.sleep(0.05)\nlog(beats > before)\nt.cancel();")
-    assert (told.outputs, told.late) == ([("log", "True")], [])
-
-
-def test_an_error_whose_own_text_never_ends_is_answered(kernel):
-    told = _interrupt_at_on(
-        kernel,
-        "class Endless(Exception):\n    def __str__(self):\n        log('on')\n        while True: pass\nraise Endless",
-    )
-    assert told.reply["ename"] == "Endless"
-    assert kernel.run("1 + 1").outputs == [("result", "2")]
-
-
-def test_a_handler_of_the_cells_own_lasts_as_long_as_the_cell(kernel):
-    told = kernel.run("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN);")
-    assert told.outputs == [
-        (
-            "notice",
-            "The cell has set a handler of its own for SIGINT. It was replaced at the cell's end, because without the "
-            "kernel's own a cell can't be interrupted.",
-        )
-    ]
-    assert kernel.interrupt_when_running("await asyncio.sleep(100)").reply["ename"] == "KeyboardInterrupt"
-
-
-def test_an_interrupt_just_before_the_cell_starts_to_wait_is_not_overlooked(kernel):
-    for _ in range(40):
-        started = time.monotonic()
-        assert kernel.interrupt_when_running("await asyncio.sleep(5)").reply["ename"] == "KeyboardInterrupt"
-        assert time.monotonic() - started < 3
-
-
-def test_an_interrupt_while_asyncio_puts_the_cells_next_turn_down_does_not_lose_it(kernel):
-    told = kernel.run(
-        "import signal\nloop = asyncio.get_running_loop()\ndef call_soon(*values, **options):\n    del loop.call_soon\n"
-        "    signal.raise_signal(signal.SIGINT)\n    return loop.call_soon(*values, **options)\n"
-        "loop.call_soon = call_soon\nawait asyncio.sleep(0)\nawait asyncio.sleep(100)"
-    )
-    assert told.reply["ename"] == "KeyboardInterrupt"
-
-
-def test_interrupts_while_idle_hit_nothing(kernel):
-    for _ in range(5):
-        kernel.interrupt()
-    assert kernel.run("time.sleep(0.05); 'whole'").outputs == [("result", "'whole'")]
-
-
-def test_interrupts_at_any_moment_leave_a_kernel_that_works(kernel):
-    for pause in range(30):
-        kernel.send("for i in range(200): print(i)")
-        time.sleep(pause / 10_000)
-        kernel.interrupt()
-    for _ in range(30):
-        kernel.reply_next()
-    kernel.drain(0.05)
-    assert kernel.run("print('here'); kept").outputs == [("stdout", "here\n"), ("result", "7")]
-
-
-def test_children_do_not_ignore_the_interrupt_signal(kernel):
-    told = kernel.run("import subprocess; subprocess.run(['sh', '-c', 'kill -INT $$; echo no']).returncode")
-    assert told.outputs == [("result", str(-signal.SIGINT))]
 
 
 def test_queued_cells_run_after_one_that_failed(kernel):

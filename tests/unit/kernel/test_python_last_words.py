@@ -28,6 +28,7 @@ def told_by_dying(kernel: PythonKernel, code: str) -> str:
     return "".join(str(value) for _, value in told.outputs) + "".join(words.text for words in lost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "status"),
     [
@@ -42,6 +43,7 @@ def test_what_was_said_before_the_kernel_died_is_not_lost(tmp_path, code, status
         assert kernel.process.returncode == status
 
 
+@pytest.mark.slow
 def test_what_was_printed_before_c_code_held_the_kernel_is_not_lost(tmp_path):
     """`sum` over a range lets no other thread run, so nothing that is sent by a timer leaves."""
     with python_kernel(tmp_path) as kernel:

@@ -103,6 +103,7 @@ def test_what_is_written_is_sent_while_the_cell_goes_on(kernel):
     assert told.outputs[0] == ("stdout", "so far\n")
 
 
+@pytest.mark.slow
 def test_a_flood_is_cut_at_the_source_and_its_end_is_kept(kernel):
     told = kernel.run("print('x' * 100_000_000); print('END')")
     text = told.text("stdout")
