@@ -43,7 +43,10 @@ def main() -> int:
         known = {run.run_id for run in list_runs()}
         ended = run_to_its_end(command(url, out / "sandbox"))
         if ended != 0:
-            print(f"demo: `cellwright run` ended with status {ended}", file=sys.stderr)
+            print(
+                f"demo: `cellwright run` ended with status {ended}; `cellwright show` on its run says why",
+                file=sys.stderr,
+            )
             return ended
         faults = [*faults_of_report(out / "application"), *faults_of_sandbox(out / "sandbox")]
 

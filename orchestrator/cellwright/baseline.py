@@ -22,7 +22,7 @@ def main() -> None:
     """Serve rounds until standard input ends."""
     code = sys.argv[1] if len(sys.argv) > 1 else "print(1)"
     manager = KernelManager()
-    manager.kernel_cmd = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    manager.kernel_cmd = [sys.executable, "-m", "ipykernel_launcher", "--log-level=ERROR", "-f", "{connection_file}"]
     manager.start_kernel()
     client: BlockingKernelClient = manager.client()
     client.start_channels()

@@ -45,8 +45,8 @@ CASES = (
         kept=True,
     ),
     Case(
-        "a loop that catches the interrupt",
-        "while True:\n    try:\n        while True: x = 1\n    except BaseException: pass",
+        "a loop that catches three interrupts",
+        "for _ in range(3):\n    try:\n        while True: x = 1\n    except BaseException: pass\nwhile True: x = 1",
         "variables",
         kept=True,
     ),

@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 import uvicorn
 from starlette.responses import PlainTextResponse
+from tests.prompt_server import PromptServer
 
 from cellwright.gateway.connections import HEAD_BYTES, BoundedHead
 
 
-class _Server(uvicorn.Server):
+class _Server(PromptServer):
     def install_signal_handlers(self) -> None:
         """Leave the signals alone."""
 
@@ -25,7 +26,7 @@ async def serving() -> AsyncIterator[int]:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server._serve())
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.001)
         try:
             yield server.servers[0].sockets[0].getsockname()[1]
         finally:

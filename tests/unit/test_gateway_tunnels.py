@@ -12,6 +12,7 @@ from typing import Self
 import httpx2
 import pytest
 import uvicorn
+from tests.prompt_server import PromptServer
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
@@ -33,12 +34,12 @@ async def address(tmp_path: Path) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         app = make_app(pool, token=TOKEN, hosts=own_hosts("127.0.0.1", port))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="websockets-sansio", lifespan="on"))
+        server = PromptServer(uvicorn.Config(app, log_level="critical", ws="websockets-sansio", lifespan="on"))
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[listener]))
             async with asyncio.timeout(5):
                 while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0.001)
             await pool.session("one", driver="gateway")
             yield f"ws://127.0.0.1:{port}"
             server.should_exit = True
@@ -56,7 +57,7 @@ async def test_nobody_is_answered_before_the_service_is_ready(tmp_path: Path) ->
             return await super().__aenter__()
 
     app = make_app(Slow(Spec(), runs=tmp_path, backend=FakeBackend()), token=TOKEN, hosts=())
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none", lifespan="on"))
+    server = PromptServer(uvicorn.Config(app, log_level="critical", ws="none", lifespan="on"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/health"
         async with asyncio.timeout(10), asyncio.TaskGroup() as group, httpx2.AsyncClient(trust_env=False) as client:

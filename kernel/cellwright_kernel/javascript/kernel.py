@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ipykernel._version import kernel_protocol_version
@@ -16,10 +17,16 @@ from ipykernel.kernelbase import Kernel
 from jupyter_client.session import extract_header
 from traitlets import Any as AnyTrait
 
-from cellwright_kernel.javascript.node import Node
+from cellwright_kernel.javascript.node import Message, Node
 from cellwright_kernel.javascript.publisher import Posted, Publisher
 
 _SCREEN: Final = re.compile(r"\bscreen\b")
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    cell: Posted
+    answer: asyncio.Future[Message | None]
 
 
 class JavaScriptKernel(Kernel):  # type: ignore[misc]
@@ -41,7 +48,7 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._serial = self._attached = 0
-        self._running: Posted | None = None
+        self._running: _Running | None = None
         self._stopping = asyncio.Event()
 
     @property
@@ -59,7 +66,7 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
     def interrupt(self) -> None:
         """Stop the running cell; nothing when none runs."""
         if self._running is not None:
-            self.node.interrupt(self._running.serial)
+            self.node.interrupt(self._running.cell.serial)
 
     async def dispatch_shell(self, msg: Any, /, subshell_id: str | None = None, *, concurrent: bool = False) -> None:
         """Handle one request: busy, reply, idle. The stock way, less what a Python cell needs (0.1 ms)."""
@@ -70,8 +77,11 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
         except Exception:
             self.log.exception("An invalid message on the shell channel")
             return
+        kind = request["header"]["msg_type"]
+        if kind == "execute_request":
+            await self._begin(request)  # first, so that Node computes while busy is being said (0.1 ms)
         self._publish_status("busy", "shell", request)
-        handler = self.shell_handlers.get(request["header"]["msg_type"])
+        handler = self.shell_handlers.get(kind)
         try:
             if handler is not None:
                 await handler(self.shell_stream, idents, request)
@@ -79,17 +89,21 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
             self.log.exception("A request failed")
         self._publish_status_and_flush("idle", "shell", self.shell_stream, request)
 
-    async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """Run one cell and answer; no answer if Node dies of it."""
+    async def _begin(self, parent: dict[str, Any]) -> None:
         cell, name = self._posted(parent)
-        code = str(parent["content"].get("code", ""))
         self.publisher.open(cell)
+        code = str(parent["content"].get("code", ""))
         if _SCREEN.search(code):
             await self.node.screen.begin()
-        self._running = cell
-        request = {"do": "run", "cell": cell.serial, "number": name, "code": code}
+        answer = self.node.ask({"do": "run", "cell": cell.serial, "number": name, "code": code})
+        self._running = _Running(cell, answer)
+
+    async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Answer for the cell that runs; no answer if Node dies of it."""
+        assert self._running is not None  # noqa: S101 - for the type checker; it was begun
+        cell = self._running.cell
         try:
-            status = await self.node.ask(request)
+            status = await self._running.answer
         finally:
             self._running = None
         if status is None:

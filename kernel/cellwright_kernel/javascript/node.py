@@ -102,16 +102,17 @@ class Node:
         loop.add_reader(pipes.messages[0], self._read)
         await pipes.open_requests()
 
-    async def ask(self, request: Message) -> Message | None:
-        """Send a request and wait for its answer; None when Node has ended."""
+    def ask(self, request: Message) -> asyncio.Future[Message | None]:
+        """Send a request, and return its answer to come; None when Node has ended."""
         assert self._pipes is not None  # noqa: S101 - for the type checker; it was started
-        if self.ended.is_set():
-            return None
-        self._asked += 1
         answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        if self.ended.is_set():
+            answer.set_result(None)
+            return answer
+        self._asked += 1
         self._answers[self._asked] = answer
         self._pipes.send(request | {"id": self._asked})
-        return await answer
+        return answer
 
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""

@@ -3,9 +3,8 @@
 Flows in: SIGINT at any moment. Flows out: KeyboardInterrupt inside the cell's own code, or the cancelling of a cell that
 awaits; and KeyboardInterrupt in leftover code that holds the event loop. Decided here: when each is right. Python code of
 the cell is on the stack: raise there. The cell waits for something: cancel it. No cell runs: do nothing, so that a late
-interrupt never hits the next cell. A message is being written: wait until it is whole. The cell has caught two of them:
-raise the third again in whatever catches it. Leftover code, whichever cell began it, is left alone as long as the loop
-gets round to the cell; see loop_watch.py.
+interrupt never hits the next cell. A message is being written: wait until it is whole. Leftover code, whichever cell
+began it, is left alone as long as the loop gets round to the cell; see loop_watch.py.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from datetime import datetime
 from types import CoroutineType, FrameType
 from typing import Any
@@ -29,8 +27,6 @@ from cellwright_kernel.python.origin import CURRENT, current_origin
 _HELD = "stopped because it held the kernel's event loop when a cell was to end"
 _NOT_BEGUN = "Nothing of this cell ran: code that cell {} had left running held the kernel, and was interrupted"
 _CALL = asyncio.Handle._run.__code__
-_MOST_CAUGHT = 2
-"""Interrupts that a cell may catch: a cleaning up that takes longer than 0.4 s meets the second of the ladder."""
 
 
 class Interrupts:
@@ -54,8 +50,6 @@ class Interrupts:
         """Whether the cell was waiting when it was interrupted, and has not been told yet."""
         self._is_unfelt = False
         """Whether it struck a finalizer of the cell's, from which no exception comes out."""
-        self._times = 0
-        """Interrupts that the running cell has had."""
         self._is_reporting = False
         """While what a finalizer raised is being told."""
         self._pid = os.getpid()
@@ -99,7 +93,7 @@ class Interrupts:
             sent_at: When it was asked for; what came for a cell that could not begin is this one's, if it waited then.
         """
         self.interrupted = self.was_struck = self._came_early = self._is_unfelt = self._was_in_cell = False
-        self._times, self._is_to_cancel = 0, False
+        self._is_to_cancel = False
         self._task = task
         self._watch.end()
         if self._struck is not None and _seconds(sent_at) < self._struck[0]:
@@ -112,11 +106,6 @@ class Interrupts:
             self.interrupted = True
             why, self._why_early = self._why_early, ""
             raise KeyboardInterrupt(*filter(None, [why]))
-
-    def insist_no_more(self) -> None:
-        """The cell's code has ended."""
-        if self._times > _MOST_CAUGHT:
-            sys.settrace(None)
 
     def disarm(self) -> None:
         """The cell is answered: from here on an interrupt has nobody to hit."""
@@ -147,12 +136,10 @@ class Interrupts:
             self._came_early = True
             return
         self.interrupted = True
-        self._times += 1
         if self._is_reporting:  # nothing comes out of there either
             self._is_unfelt = True
         elif _is_executing(task):
             self._was_in_cell, self._is_to_cancel = True, False
-            self._insist(frame)
             raise KeyboardInterrupt
         else:
             self._is_to_cancel = True
@@ -161,17 +148,7 @@ class Interrupts:
     def _cancel(self, task: asyncio.Task[Any]) -> None:
         if task is self._task and self.open and self._is_to_cancel:  # not one that is ending meanwhile
             self._is_to_cancel = False
-            self._insist(None)
             task.cancel()
-
-    def _insist(self, frame: FrameType | None) -> None:
-        """Have the line that catches this interrupt, as `except:` in a loop does, interrupted in its turn."""
-        if self._times <= _MOST_CAUGHT:
-            return
-        sys.settrace(_raise_in_models)
-        while (frame := _own(frame)) is not None:
-            frame.f_trace = _raise_in_models
-            frame = frame.f_back
 
     def _stop_holder(self, frame: FrameType | None) -> None:
         """Stop what holds the loop, unless it is the cell's own code and was told."""
@@ -204,15 +181,6 @@ class Interrupts:
 
 def _nothing() -> None:
     """What asyncio calls besides."""
-
-
-def _raise_in_models(frame: FrameType, event: str, _arg: Any) -> Callable[[FrameType, str, Any], Any] | None:
-    """Trace function: interrupt the next line of the model's code that begins; that ends the tracing."""
-    if not is_own_file(frame.f_code.co_filename):
-        return None
-    if event == "line":
-        raise KeyboardInterrupt
-    return _raise_in_models
 
 
 def _seconds(moment: object) -> float:

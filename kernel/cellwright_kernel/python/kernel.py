@@ -120,19 +120,19 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             interrupts.begin()
             await self._whole_cell(code, origin.name)
             interrupts.open = False
-            interrupts.insist_no_more()
             return None
         except BaseException as error:  # whatever the model's code raises is an output
             interrupts.open = False
-            interrupts.insist_no_more()
             is_interrupted = interrupts.interrupted
             await self.dialogs.after_failed_cell(is_interrupted=is_interrupted)
             # what it has drawn is shown with the rest of its output, unless that could take the time it must not have
-            self._at_end(self.figures.drop if is_interrupted else self.figures.after_cell)
-            self._at_end(lambda: self.shell.events.trigger("post_execute"))
+            self._at_end(
+                self.figures.drop if is_interrupted else self.figures.after_cell, "An open figure could not be shown"
+            )
+            self._at_end(lambda: self.shell.events.trigger("post_execute"), "What was to run after the cell failed")
             return self._described(errors.as_interrupt(error) if is_interrupted else error)
 
-    def _at_end(self, act: Callable[[], None]) -> None:
+    def _at_end(self, act: Callable[[], None], fault: str) -> None:
         """Do something that works on the model's values; an interrupt ends that alone."""
         interrupts = self.interrupts
         try:
@@ -141,7 +141,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             interrupts.open = False
         except BaseException as error:
             interrupts.open = False
-            sys.stderr.write(f"An open figure could not be shown: {str(error) or type(error).__name__}\n")
+            sys.stderr.write(f"{fault}: {str(error) or type(error).__name__}\n")
 
     def _described(self, error: BaseException) -> Failure:
         """What to tell of an error, unless the model's own text of it takes until an interrupt."""

@@ -7,7 +7,7 @@ is refused before its body is read.
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import hmac
 import os
 import re
@@ -104,24 +104,27 @@ def service_token(given: str | None, kept: Path) -> str:
             )
         return given
     make_private(kept.parent)
-    while True:  # ends: what lies there is a token, or is ours to take away
+    folder = os.open(kept.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # services that start at once agree on one token
         try:
             token = kept.read_text().strip()
         except (FileNotFoundError, UnicodeDecodeError):
             token = ""
-        if len(token) >= TOKEN_CHARS and TOKEN.fullmatch(token):
-            return token
-        kept.unlink(missing_ok=True)
-        _put(kept, secrets.token_urlsafe(32))
+        if len(token) < TOKEN_CHARS or not TOKEN.fullmatch(token):
+            token = secrets.token_urlsafe(32)
+            _put(kept, token)
+        return token
+    finally:
+        os.close(folder)
 
 
 def _put(kept: Path, token: str) -> None:
-    """Make the file, whole, unless another service that starts now has made it."""
+    """Write the file, whole for whoever reads it meanwhile."""
     temporary = kept.with_name(f".token.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(token + "\n")
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, kept)
+        temporary.replace(kept)
     finally:
         temporary.unlink(missing_ok=True)

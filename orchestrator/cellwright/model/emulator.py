@@ -79,7 +79,7 @@ class Emulator:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         if self._server is not None and self._serving is not None:
-            self._server.should_exit = True
+            self._server.told_to_end.set()
             await self._serving
 
     def play(self, script: Script) -> None:
@@ -151,7 +151,14 @@ class Emulator:
 
 
 class _Server(uvicorn.Server):
-    """A server inside another program, whose signals are not its own."""
+    """A server inside another program, whose signals are not its own, and that ends as soon as it is told."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.told_to_end = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.told_to_end.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -108,6 +108,8 @@ class ResponsesModel:
         body = error.body if isinstance(error.body, dict) else {}
         said = self._without_key(str(body.get("message") or error.message))
         what = f"The model server refused the request with status {error.status_code}: {said}."
+        if error.code == "script_expectation_failed":
+            return f"{what} A cell did something else than its script was written for. {_LEFT} See `cellwright show`."
         match error.status_code:
             case 401 | 403:
                 return f"{what} The key is missing, wrong, or may not use {self._name!r}. {_LEFT} Check OPENAI_API_KEY."

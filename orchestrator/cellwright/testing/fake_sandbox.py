@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import io
 import signal
 import struct
@@ -233,6 +234,7 @@ def _ndjson(events: Iterable[Event]) -> Response:
     return Response("".join(lines), media_type="application/x-ndjson")
 
 
+@functools.cache
 def _grey_png(width: int, height: int) -> bytes:
     """Return a plain grey picture; written by hand so that the double needs no image library."""
     rows = (b"\0" + b"\x80" * width) * height

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import uvicorn
+from tests.prompt_server import PromptServer
 from tests.serving import running_service
 
 from cellwright.cli import main
@@ -46,7 +47,7 @@ def serving(runs: Path) -> Iterator[str]:
         port = listener.getsockname()[1]
         pool = Pool(Spec(cell_deadline_s=7), runs=runs, backend=FakeBackend())
         app = make_app(pool, token=TOKEN, hosts=own_hosts("127.0.0.1", port))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="websockets-sansio", lifespan="on"))
+        server = PromptServer(uvicorn.Config(app, log_level="critical", ws="websockets-sansio", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         end = time.monotonic() + 5

@@ -14,6 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
+from tests.prompt_server import PromptServer
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed
 
@@ -31,7 +32,7 @@ async def tunnel_to(kernel: Kernel, place: Path) -> AsyncIterator[ClientConnecti
 
     app = Starlette(routes=[WebSocketRoute("/", end)])
     config = uvicorn.Config(app, log_config=None, lifespan="off", ws="websockets-sansio", ws_per_message_deflate=False)
-    server = uvicorn.Server(config)
+    server = PromptServer(config)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place / "door"))
         listener.listen()

@@ -81,8 +81,8 @@ async def node() -> AsyncIterator[tuple[Node, Heard]]:
         await node.ended.wait()
 
 
-def run(node: Node, serial: int, code: str) -> asyncio.Task[Any]:
-    return asyncio.ensure_future(node.ask({"do": "run", "cell": serial, "number": serial, "code": code}))
+def run(node: Node, serial: int, code: str) -> asyncio.Future[Any]:
+    return node.ask({"do": "run", "cell": serial, "number": serial, "code": code})
 
 
 async def within(limit_s: float, answer: asyncio.Future[Any]) -> Any:
