@@ -21,13 +21,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, ImageGrab
 from Xlib import X
 from Xlib import display as xlib
 from Xlib.error import ConnectionClosedError, DisplayConnectionError
@@ -36,6 +34,8 @@ from Xlib.protocol.event import ClientMessage
 from Xlib.xobject.drawable import Window as XWindow
 
 from cellwright_kernel.child import Child, NotUp
+from cellwright_kernel.screen import png
+from cellwright_kernel.screen.pictures import OwnConnection, Pictures
 from cellwright_kernel.screen_watch import ScreenWatch
 from cellwright_kernel.wire import HostSettings
 
@@ -44,9 +44,6 @@ _BACKGROUND = 0x3A5F7D
 
 _UP_S = 10.0
 """Xvnc is up in 0.1 s and openbox in 0.05 s; the rest is room for a machine under load."""
-
-_PNG_LEVEL = 1
-"""A full screen: 12 ms and 28 kB at level 1, 19 ms and 12 kB at level 6."""
 
 _CAUSE_S = 0.2
 
@@ -104,6 +101,8 @@ class Desktop:
         self._children: dict[str, Child] = {}
         self._stopping = False
         self._watch: ScreenWatch | None = None
+        self._connection: OwnConnection | None = None
+        self._pictures: Pictures | None = None
         self._last: Screenshot | None = None
         self._looking = asyncio.Lock()  # two screenshots at once would each count changes from a moment of their own
 
@@ -229,6 +228,8 @@ class Desktop:
             if self._watch is None:
                 self._watch = ScreenWatch()
                 await self._watch.start(self.display)
+                self._connection = OwnConnection(self.display)
+                self._pictures = Pictures(self._connection)
             if known is None or known is not self._last or self.changed:
                 self._last = await self._grab(self._watch, known)
             return self._last
@@ -252,6 +253,8 @@ class Desktop:
             await child.stop()
         if self._watch is not None:
             self._watch.stop()
+        if self._connection is not None:
+            await asyncio.to_thread(self._connection.close)
 
     def _require_display(self) -> None:
         """Ask before connecting: a refused connection makes python-xlib try TCP and leave both sockets open."""
@@ -259,9 +262,12 @@ class Desktop:
             raise NotUp(self.fault or "The desktop is not running; it was stopped, or has not been started.")
 
     async def _grab(self, watch: ScreenWatch, known: Screenshot | None) -> Screenshot:
+        pictures = self._pictures
+        assert pictures is not None  # noqa: S101 - for the type checker; it was made with the watch
+
         def grab() -> Screenshot:
             watch.begin_anew()
-            return _take_screenshot(self.display, known)
+            return _take_screenshot(pictures, known)
 
         try:
             return await asyncio.to_thread(grab)
@@ -335,18 +341,12 @@ def _paint_background(display: str) -> None:
         connection.close()
 
 
-def _take_screenshot(display: str, known: Screenshot | None) -> Screenshot:
-    image = ImageGrab.grab(xdisplay=display)
+def _take_screenshot(pictures: Pictures, known: Screenshot | None) -> Screenshot:
+    image = pictures.take()
     digest = hashlib.sha256(image.tobytes()).hexdigest()
     if known is not None and known.pixels_sha256 == digest:
         return known
-    return Screenshot(_png(image), image.width, image.height, digest)
-
-
-def _png(image: Image.Image) -> bytes:
-    file = io.BytesIO()
-    image.save(file, "PNG", compress_level=_PNG_LEVEL)
-    return file.getvalue()
+    return Screenshot(png.encode(image), image.width, image.height, digest)
 
 
 def _release_keys(display: str) -> int:

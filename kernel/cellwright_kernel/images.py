@@ -42,7 +42,7 @@ def read_image(claimed: str, encoded: object, *, width: int, height: int) -> tup
     if not isinstance(encoded, str):
         raise NotAnImage(f"its data is no base64 text but {type(encoded).__name__}")
     try:
-        data = base64.b64decode("".join(encoded.split()), validate=True)
+        data = _decoded(encoded)
     except (binascii.Error, ValueError):
         raise NotAnImage("its data is not base64") from None
     try:
@@ -57,6 +57,14 @@ def read_image(claimed: str, encoded: object, *, width: int, height: int) -> tup
     if across <= width and down <= height:
         return image, None
     return _scaled(image, width, height)
+
+
+def _decoded(encoded: str) -> bytes:
+    """Base64 as programs write it, and where that fails, as mails do: with white space."""
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return base64.b64decode("".join(encoded.split()), validate=True)
 
 
 def header(data: bytes) -> tuple[MediaType, int, int]:

@@ -2,8 +2,8 @@
 
 Flows in: a kernel's process id and the mark in its environment. Flows out: which processes are its own, which of them
 began with a cell; signals to them. Decided here: what belongs to a kernel: its descendants, and orphans of its session or
-that carry its mark; and that Playwright's driver, and the Node of the JavaScript kernel, though children, are part of the kernel: they
-are never interrupted and die only with it.
+that carry its mark; and that Playwright's driver, the Node of the JavaScript kernel and whoever reads the screen, though
+children, are part of the kernel: they are never interrupted and die only with it.
 
 Where there are many processes, nobody's memory is read before all are stopped: command line and environment wait for a process that
 forks and was put aside in the middle of it, more than a second each with 900 of them on two cores.
@@ -225,9 +225,12 @@ def _has_mark(process: Process, mark: str) -> bool:
 
 
 def _is_driver(process: Process) -> bool:
-    if process.name not in _NODES:
+    is_leader = process.session == process.pid
+    if process.name not in _NODES and not is_leader:  # as what is forked without end
         return False
     arguments = _read(process.pid, "cmdline").split(b"\0")
+    if is_leader and arguments[1:4] == [b"-P", b"-m", b"cellwright_kernel.screen.reader"]:
+        return True
     is_ours = b"run-driver" in arguments or any(name.endswith(b"/javascript/runner.cjs") for name in arguments)
     return is_ours and arguments[0].endswith(b"/playwright/driver/node")
 

@@ -2,7 +2,8 @@
 
 Flows in: nothing. Flows out: `Figures`. Decided here: that every speed is a ratio against a named baseline of the same
 run, taken in turns, so that a machine that slows down slows both: `log(1)` over `POST /execute` against `print(1)` in a
-stock ipykernel over raw jupyter_client; and `1+1` in JavaScript against `1+1` in Python, the same way and in one session.
+stock ipykernel over raw jupyter_client; `1+1` in JavaScript against `1+1` in Python, the same way and in one session; and
+`display(pyautogui.screenshot())` over `POST /execute` against the same with what PyAutoGUI and IPython bring.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Final
 import httpx2
 from pydantic import BaseModel
 
+from cellwright import bench_screenshots
 from cellwright.errors import EnvironmentMissing
 from cellwright.sandbox.runtime import runtime_folder
 from cellwright_kernel.wire import Language
@@ -56,10 +58,16 @@ class Figures(BaseModel):
     """The same in JavaScript."""
     javascript_ratio: float
     """`javascript_ms / python_ms`, the median over the turns."""
+    screenshot_ms: float
+    """Median round trip of `display(pyautogui.screenshot())` on a page over `POST /execute`."""
+    stock_screenshot_ms: float | None
+    """The same in a stock ipykernel, with scrot and Pillow; absent where scrot is not installed."""
+    screenshot_ratio: float | None
+    """`stock_screenshot_ms / screenshot_ms`, the median over the turns; absent as above."""
 
 
 def measure() -> Figures:
-    """Measure; takes about 25 s.
+    """Measure; takes about 35 s.
 
     Raises:
         EnvironmentMissing: The service did not come up.
@@ -72,6 +80,7 @@ def measure() -> Figures:
         turns = [(_rounds(client, session_id), baseline(ROUNDS)) for _ in range(TURNS)]
         _both_languages(client, session_id)
         pairs = [_both_languages(client, session_id) for _ in range(TURNS)]
+        shots = _screenshots(client, session_id)
     return Figures(
         cold_session_ms=[round(ms) for ms in cold],
         execute_ms=round(median(ms for ours, _ in turns for ms in ours), 2),
@@ -80,6 +89,9 @@ def measure() -> Figures:
         python_ms=round(median(ms for python, _ in pairs for ms in python), 2),
         javascript_ms=round(median(ms for _, javascript in pairs for ms in javascript), 2),
         javascript_ratio=round(median(median(javascript) / median(python) for python, javascript in pairs), 2),
+        screenshot_ms=round(median(ms for ours, _ in shots for ms in ours), 1),
+        stock_screenshot_ms=_rounded(median, [ms for _, stock in shots for ms in stock]),
+        screenshot_ratio=_rounded(median, [median(stock) / median(ours) for ours, stock in shots if stock]),
     )
 
 
@@ -103,16 +115,47 @@ def _both_languages(client: httpx2.Client, session_id: str) -> tuple[list[float]
     return python, javascript
 
 
+def _screenshots(client: httpx2.Client, session_id: str) -> list[tuple[list[float], list[float]]]:
+    """Screenshots, ours and stock, in turns on one screen."""
+
+    def execute(code: str) -> str:
+        return _answered(client, session_id, "python", code)[1]
+
+    with_stock = bench_screenshots.begin(execute)
+    turns = []
+    for turn in range(TURNS + 1):
+        ours = [_answered(client, session_id, "python", bench_screenshots.OURS)[0] for _ in range(ROUNDS // 2)]
+        stock = bench_screenshots.stock(execute, ROUNDS // 4) if with_stock else []
+        if turn:  # the first one loads what later ones have
+            turns.append((ours, stock))
+    if with_stock:
+        bench_screenshots.end(execute)
+    return turns
+
+
+def _rounded(middle: Callable[[list[float]], float], values: list[float]) -> float | None:
+    return round(middle(values), 1) if values else None
+
+
 def _execute(
     client: httpx2.Client, session_id: str, language: Language = "python", code: str = "log(1)", says: str = "1"
 ) -> float:
+    took, said = _answered(client, session_id, language, code)
+    if said != says:
+        raise EnvironmentMissing(f"`{code}` did not answer {says} but: {said[:500]} Run `cellwright doctor`.")
+    return took
+
+
+def _answered(client: httpx2.Client, session_id: str, language: Language, code: str) -> tuple[float, str]:
+    """What a call took, in milliseconds, and the text that it was answered with."""
     body = {"session_id": session_id, "language": language, "code": code}
     started = time.perf_counter()
     response = client.post("/execute", json=body)
     took = (time.perf_counter() - started) * 1000
-    if response.json() != {"output": [{"type": "input_text", "text": says}]}:
-        raise EnvironmentMissing(f"`{code}` did not answer {says} but: {response.text[:500]} Run `cellwright doctor`.")
-    return took
+    output = response.json().get("output") if response.status_code == 200 else None
+    if output is None:
+        raise EnvironmentMissing(f"`{code[:80]}` was not answered but: {response.text[:500]} Run `cellwright doctor`.")
+    return took, "\n".join(item["text"] for item in output if item["type"] == "input_text")
 
 
 @contextmanager

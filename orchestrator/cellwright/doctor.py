@@ -69,6 +69,7 @@ def examine() -> list[Finding]:
         _program("window manager", "openbox", "--version"),
         _found("keyboard compiler", "xkbcomp"),
         _found("clipboard", "xclip"),
+        _found("reader of the screen", "tesseract"),
         _chromium(),
         *(_font(name, query) for name, query in _ALPHABETS.items()),
         _disk(),

@@ -18,6 +18,7 @@ LAYERS = (
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
     ("running", "files", "outgoing", "deadlines", "doctor", "bench", "endings", "progress"),
+    ("bench_screenshots",),
     ("record", "policy", "approval", "budget"),
     ("sandbox", "model"),
     ("egress",),

@@ -8,8 +8,9 @@ when it came; and that a failed cell never makes the kernel throw away the next 
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ipykernel._version import kernel_protocol_version
 from ipykernel.kernelbase import Kernel
@@ -18,6 +19,8 @@ from traitlets import Any as AnyTrait
 
 from cellwright_kernel.javascript.node import Message, Node
 from cellwright_kernel.javascript.publisher import Posted, Publisher
+
+_SCREEN: Final = re.compile(r"\bscreen\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
         handler = self.shell_handlers.get(kind)
         try:
             if kind == "execute_request":
-                self._begin(request)  # first, so that Node computes while busy is being said (0.1 ms)
+                await self._begin(request)  # first, so that Node computes while busy is being said (0.1 ms)
             self._publish_status("busy", "shell", request)
             if handler is not None:
                 await handler(self.shell_stream, idents, request)
@@ -86,10 +89,12 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
             self.log.exception("A request failed")
         self._publish_status_and_flush("idle", "shell", self.shell_stream, request)
 
-    def _begin(self, parent: dict[str, Any]) -> None:
+    async def _begin(self, parent: dict[str, Any]) -> None:
         cell, name = self._posted(parent)
         self.publisher.open(cell)
         code = str(parent["content"].get("code", ""))
+        if _SCREEN.search(code):
+            await self.node.screen.begin()
         answer = self.node.ask({"do": "run", "cell": cell.serial, "number": name, "code": code})
         self._running = _Running(cell, answer)
 

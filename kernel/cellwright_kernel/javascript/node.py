@@ -27,6 +27,7 @@ from typing import Any, Final
 import playwright
 
 from cellwright_kernel.javascript.publisher import Publisher
+from cellwright_kernel.javascript.screen import ScreenCalls
 
 _DRIVER: Final = Path(playwright.__file__).parent / "driver"
 _RUNNER: Final = Path(__file__).parent / "runner.cjs"
@@ -64,6 +65,7 @@ class Node:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
+        self.screen = ScreenCalls(self._tell)
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._rest = bytearray()  # of a line that has not come whole
@@ -114,8 +116,14 @@ class Node:
 
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
+        self.screen.cancel()
         if self._pipes is not None:
             self._pipes.interrupt(serial)
+
+    def _tell(self, message: Message) -> None:
+        """Send what is no request: nothing answers it."""
+        if self._pipes is not None and not self.ended.is_set():
+            self._pipes.send(message)
 
     async def end(self) -> int:
         """End it if it runs; return its return code, negative for a signal."""
@@ -149,6 +157,8 @@ class Node:
         message = json.loads(line)
         if line == _CHILD:
             self._read_children()
+        elif message["type"] == "screen":
+            self.screen.take(message)
         elif message["type"] != "answer":
             self._publisher.take(message)
         else:

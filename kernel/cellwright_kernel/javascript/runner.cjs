@@ -18,6 +18,7 @@ const { installConsole } = require('./console.cjs');
 const { installDisplay } = require('./display.cjs');
 const { installErrors } = require('./errors.cjs');
 const { installProcess } = require('./process.cjs');
+const { Screen } = require('./screen.cjs');
 const { installTimers } = require('./timers.cjs');
 
 const [requestsFd, messagesFd, controlFd] = process.argv.slice(2).map(Number);
@@ -35,6 +36,7 @@ installDisplay(outputs, origins);
 installTimers(origins);
 modules.install();
 const browser = new BrowserLink(outputs, origins);
+const screen = new Screen(channel, origins);
 const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
 const cells = new Cells({ channel, origins, outputs, evaluator, browser });
@@ -44,6 +46,7 @@ cells.wasStopped = (serial) => interrupts.wasStopped(serial);
 
 function take(request) {
   if (request.do === 'run') cells.run(request);
+  else if (request.do === 'screen') screen.take(request);
   else channel.send({ type: 'answer', id: request.id, content: completion[request.do](request) });
 }
 

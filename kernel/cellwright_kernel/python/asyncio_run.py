@@ -48,6 +48,11 @@ def driven(cell: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
             go_on = cell.throw
 
 
+def lets_loop_go_on() -> bool:
+    """Whether `asyncio.run`, called here, is awaited by the cell itself, so that the kernel's loop goes on meanwhile."""
+    return isinstance(getcurrent(), _Stretch)
+
+
 def allow_asyncio_run(loop: asyncio.AbstractEventLoop) -> None:
     """Put our `asyncio.run` in place of Python's, which refuses while a loop runs."""
     original_run = asyncio.run

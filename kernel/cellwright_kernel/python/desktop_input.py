@@ -21,12 +21,17 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from cellwright_kernel.python import keyboard
 from cellwright_kernel.python.x_connection import Connection, DisplayLost
 
+if TYPE_CHECKING:
+    from cellwright_kernel.screen.pictures import Pictures
+
 _lock = threading.RLock()
 _connection: Connection | None = None
+_pictures: Pictures | None = None
 
 
 def prepare(display: str) -> ModuleType:
@@ -55,6 +60,19 @@ def prepare_on_import(display: str) -> None:
             raise RuntimeError("pyautogui was imported before it was made ready. Start a new kernel.")
         _connection = Connection(display)
         sys.meta_path.insert(0, _Finder(_connection))
+
+
+def pictures() -> Pictures:
+    """Return what takes pictures of the display that `prepare_on_import` was told of."""
+    global _pictures  # noqa: PLW0603
+    with _lock:
+        if _connection is None:
+            raise DisplayLost("There is no desktop in this session.")
+        if _pictures is None:
+            from cellwright_kernel.screen.pictures import Pictures  # it imports Pillow
+
+            _pictures = Pictures(_connection)
+        return _pictures
 
 
 def release_all() -> None:
@@ -98,7 +116,7 @@ class _Loader(importlib.abc.Loader):
         with _without_mouseinfo():
             self._original.exec_module(module)
         module.mouseInfo = _mouse_info  # type: ignore[attr-defined]
-        replace_calls(module, self._connection)
+        replace_calls(module, self._connection, pictures())
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What a cell finds defined.
 
-Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `browser`, `context`
-and `page` as soon as a cell mentions them. Decided here: what costs time or memory is there only once it is named; a name
+Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`, `browser`,
+`context` and `page` as soon as a cell mentions them. Decided here: what costs time or memory is there only once it is named; a name
 that the model has given another meaning keeps it.
 """
 
@@ -43,6 +43,8 @@ class Namespace:
         names = _names_in(code, tree)
         if "pyautogui" in names:
             self._bind_pyautogui()
+        if "screen" in names and "DISPLAY" in os.environ:
+            await self._bind_screen()
         if "CELLWRIGHT_CDP" in os.environ:
             await self._bind_browser(names)
 
@@ -53,6 +55,17 @@ class Namespace:
             self._set("pyautogui", importlib.import_module("pyautogui"))
         except Exception as error:
             self._show.notice(f"pyautogui is not there: {error}")
+
+    async def _bind_screen(self) -> None:
+        """From the cell on that first mentions it, the browser's requests are counted."""
+        if not self._is_free("screen"):
+            return
+        try:
+            from cellwright_kernel.python.screen import begun_screen
+
+            self._set("screen", await begun_screen(self._bound.get("screen")))
+        except Exception as error:
+            self._show.notice(f"screen is not there: {error}")
 
     async def _bind_browser(self, names: frozenset[str]) -> None:
         wanted = [name for name in _BROWSER_NAMES if self._is_free(name)]

@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageGrab
+from PIL import Image
 
 from cellwright_kernel.python.key_names import keysym_of
 from cellwright_kernel.python.keyboard import Keyboard, release_all
 from cellwright_kernel.python.pointer import Pointer
 from cellwright_kernel.python.x_connection import Connection
+from cellwright_kernel.screen.pictures import Pictures
 
 _BUTTONS: dict[str | int, int] = {"left": 1, "middle": 2, "right": 3, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7}
 _NAMES: dict[str | int, str | int] = {1: "left", 2: "middle", 3: "right", "primary": "left", "secondary": "right"}
@@ -28,11 +29,11 @@ _PAUSE_S = 0.01
 """Instead of PyAutoGUI's 0.1 s, which is there for a person who wants to step in."""
 
 
-def replace_calls(module: Any, connection: Connection) -> None:
+def replace_calls(module: Any, connection: Connection, pictures: Pictures) -> None:
     """Replace, in the imported module `pyautogui`, what does not do what its documentation says on X."""
     pointer = Pointer(connection)
     keyboard = Keyboard(connection, pointer)
-    calls = _Calls(module, connection, pointer, keyboard)
+    calls = _Calls(module, connection, pointer, keyboard, pictures)
     _replace_platform(module, pointer, keyboard)
     documented: dict[str, Callable[..., Any]] = {
         "press": calls.press,
@@ -82,9 +83,12 @@ def normalize_button(button: str | int) -> str | int:
 class _Calls:
     """The documented calls as methods, so that they share the parts they need."""
 
-    def __init__(self, module: Any, connection: Connection, pointer: Pointer, keyboard: Keyboard) -> None:
+    def __init__(
+        self, module: Any, connection: Connection, pointer: Pointer, keyboard: Keyboard, pictures: Pictures
+    ) -> None:
         self._module = module
         self._connection = connection
+        self._pictures = pictures
         self._pointer = pointer
         self._keyboard = keyboard
 
@@ -175,16 +179,7 @@ class _Calls:
         Raises:
             ValueError: the region is not within the desktop.
         """
-        picture = ImageGrab.grab(xdisplay=self._connection.name)
-        if region is not None:
-            left, top, width, height = (int(side) for side in region)
-            inside = left >= 0 and top >= 0 and left + width <= picture.width and top + height <= picture.height
-            if not inside or width <= 0 or height <= 0:
-                raise ValueError(
-                    f"The region {tuple(region)} (left, top, width, height) is not within the desktop, which is "
-                    f"{picture.width}x{picture.height} pixels. No picture was taken."
-                )
-            picture = picture.crop((left, top, left + width, top + height))
+        picture = self._pictures.take(region)
         if imageFilename is not None:
             picture.save(imageFilename)
         return picture

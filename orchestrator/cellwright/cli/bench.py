@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def bench(
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure a cold session, a round trip against a stock ipykernel, and JavaScript against Python."""
+    """Measure a cold session, round trips and screenshots against a stock ipykernel, and JavaScript against Python."""
     figures = measure()
     if json:
         print(figures.model_dump_json())
@@ -32,3 +32,9 @@ def bench(
     print(f"1+1 in Python over POST /execute      {figures.python_ms} ms (median)")
     print(f"1+1 in JavaScript, in turns with it   {figures.javascript_ms} ms (median)")
     print(f"ratio                                 {figures.javascript_ratio}")
+    print(f"display(pyautogui.screenshot())       {figures.screenshot_ms} ms (median, 1440x1000, over POST /execute)")
+    if figures.stock_screenshot_ms is None:
+        print("the same in a stock ipykernel         not measured: scrot is not installed")
+    else:
+        print(f"the same, stock: scrot, Pillow        {figures.stock_screenshot_ms} ms (median, raw client)")
+        print(f"stock takes                           {figures.screenshot_ratio} times as long")

@@ -22,6 +22,7 @@ desktop of {width}x{height} pixels with one Chromium window whose page area is {
 Already there:
 - pyautogui: pointer and keyboard of the whole desktop (click, moveTo, dragTo, scroll, write, press, hotkey, \
 screenshot), in screen pixels. write() types any Unicode text.
+- screen: screen.settle() waits until nothing is drawn, loading or animated, and says why it returned (use it instead of time.sleep); screen.changed() gives the box of what changed since the last look; screen.shot(region), screen.zoom(region, 3) give pictures; screen.find_text("Submit")[0].center gives where to click; screen.wait_text("Done", timeout=10) waits for a text. A region is (left, top, width, height).
 - browser, context, page: Playwright's async API on that same Chromium. Top-level await works: await page.goto(url).
 - display(x): shows you an image or a figure: a PIL image, PNG/JPEG/WebP bytes, a path, a matplotlib figure.
 - log(v): gives you str(v). print() and the value of the last expression come back as well.
@@ -34,6 +35,9 @@ _JAVASCRIPT: Final = """\
 Execute JavaScript (Node.js) in a kernel that keeps its globals from one call to the next; top-level await works.
 Already there: browser, context, page (Playwright, on the desktop's own Chromium, page area {width}x{page_height}; the same pages that \
 exec_py sees), console.log(v), which comes back as text, and display(base64Image), which shows you a picture.
+screen: await screen.settle() waits until nothing is drawn, loading or animated; screen.changed(), screen.shot(region), \
+screen.zoom(region, 3), screen.findText('Submit'), screen.waitText('Done', 10_000) see the desktop. All give promises; \
+pictures are PNG Buffers for display(); a region or box is {{x, y, width, height}} in screen pixels.
 An error gives its message and stack, and what was set before it stays. A call is interrupted after {deadline_s} s; its \
 globals stay. One that needs longer says so in its first line, // timeout_s=600, up to {limit_s} s. The network is closed but for the hosts \
 that were allowed."""
@@ -45,7 +49,7 @@ You do a task on a Linux desktop by writing code. Each call executes one cell in
 task: what you define stays defined.
 
 Look before you act and after it: `display(pyautogui.screenshot())` shows the whole desktop, \
-`display(await page.screenshot())` the page alone. The page's own origin lies below the browser's frame, so take screen \
+`display(await page.screenshot())` the page alone; `screen.settle()` first, where something may still move. The page's own origin lies below the browser's frame, so take screen \
 coordinates from screenshots of the desktop. Use Playwright where the page has elements, pointer and keyboard \
 (pyautogui) for what it has not: native dialogs, canvases, other windows. Data is best read and computed in Python.
 

@@ -17,6 +17,7 @@ from Xlib import display as xlib
 from cellwright_kernel import desktop as desktop_module
 from cellwright_kernel.child import Child
 from cellwright_kernel.desktop import Desktop
+from cellwright_kernel.screen.pictures import Pictures
 from cellwright_kernel.wire import HostSettings
 
 pytestmark = [pytest.mark.slow]
@@ -34,13 +35,13 @@ async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
 
 @pytest.fixture
 def grabs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The display's name for each time that its pixels were fetched."""
+    """One line for each time that the pixels were fetched."""
     fetched: list[str] = []
     take = desktop_module._take_screenshot
 
-    def counted(display: str, known: desktop_module.Screenshot | None) -> desktop_module.Screenshot:
-        fetched.append(display)
-        return take(display, known)
+    def counted(pictures: Pictures, known: desktop_module.Screenshot | None) -> desktop_module.Screenshot:
+        fetched.append("the screen")
+        return take(pictures, known)
 
     monkeypatch.setattr(desktop_module, "_take_screenshot", counted)
     return fetched

@@ -1,0 +1,139 @@
+"""Words that were read on the screen -> where a text stands.
+
+Flows in: words with their boxes, a wanted text. Flows out: matches, in reading order. Decided here: which words stand in one
+line, and that case, white space and typographic forms of quotes and dashes make no difference.
+"""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cellwright_kernel.screen.grab import Region
+
+_GAP: Final = 1.2
+"""Of the line's height: words further apart than this stand in columns or buttons of their own."""
+_PLAIN: Final = str.maketrans(
+    {
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u2010": "-",
+        "\u2011": "-",
+        "\u2013": "-",
+        "\u2014": "-",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word that was read."""
+
+    text: str
+    box: Region
+    confidence: float
+    """From 0 to 1, as the reader says it."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A place where the text stands."""
+
+    text: str
+    """The whole words, as they were read."""
+    box: Region
+    """Left, top, width, height, in pixels of the screen."""
+    confidence: float
+    """From 0 to 1: of the word that was read with the least."""
+
+    @property
+    def center(self) -> tuple[int, int]:
+        """Where to click: `pyautogui.click(match.center)`."""
+        left, top, width, height = self.box
+        return left + width // 2, top + height // 2
+
+    def __await__(self) -> Generator[None, None, Match]:
+        """So that `await screen.wait_text(...)` is right as well."""
+        return self
+        yield
+
+
+class Matches(list[Match]):
+    """The places where a text stands, in reading order; empty when it was not read anywhere."""
+
+    def __await__(self) -> Generator[None, None, Matches]:
+        """So that `await screen.find_text(...)` is right as well."""
+        return self
+        yield
+
+
+def matches(words: Iterable[Word], wanted: str) -> Matches:
+    """Return where `wanted` stands.
+
+    Raises:
+        ValueError: nothing is wanted.
+    """
+    sought = _plain(wanted)
+    if not sought:
+        raise ValueError("There is no text to look for: it is empty.")
+    found = [match for line in lines(words) for match in _in_line(line, sought)]
+    return Matches(sorted(found, key=lambda match: (match.box[1] // 10, match.box[0])))
+
+
+def lines(words: Iterable[Word]) -> list[list[Word]]:
+    """Return the words of each line from left to right; what stands far apart is no line."""
+    rows: list[list[Word]] = []
+    for word in sorted(words, key=lambda word: word.box[1] + word.box[3] / 2):
+        row = next((row for row in reversed(rows) if _is_beside(row[-1], word)), None)
+        if row is None:
+            rows.append([word])
+        else:
+            row.append(word)
+    return [line for row in rows for line in _split(sorted(row, key=lambda word: word.box[0]))]
+
+
+def _split(row: Sequence[Word]) -> list[list[Word]]:
+    parts = [[row[0]]]
+    for before, word in itertools.pairwise(row):
+        gap = word.box[0] - (before.box[0] + before.box[2])
+        if gap > _GAP * max(before.box[3], word.box[3]):
+            parts.append([])
+        parts[-1].append(word)
+    return parts
+
+
+def _is_beside(one: Word, other: Word) -> bool:
+    """Whether they overlap vertically by half of the lower one."""
+    (_, top, _, height), (_, other_top, _, other_height) = one.box, other.box
+    overlap = min(top + height, other_top + other_height) - max(top, other_top)
+    return 2 * overlap >= min(height, other_height)
+
+
+def _in_line(line: Sequence[Word], sought: str) -> Iterable[Match]:
+    text, owners = "", []
+    for number, word in enumerate(line):
+        part = _plain(word.text) + " "
+        text += part
+        owners += [number] * len(part)
+    start = text.find(sought)
+    while start >= 0:
+        hit = line[owners[start] : owners[start + len(sought) - 1] + 1]
+        yield Match(" ".join(word.text for word in hit), _around(hit), min(word.confidence for word in hit))
+        start = text.find(sought, start + len(sought))
+
+
+def _around(words: Sequence[Word]) -> Region:
+    left = min(word.box[0] for word in words)
+    top = min(word.box[1] for word in words)
+    right = max(word.box[0] + word.box[2] for word in words)
+    bottom = max(word.box[1] + word.box[3] for word in words)
+    return left, top, right - left, bottom - top
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).translate(_PLAIN).casefold().split())

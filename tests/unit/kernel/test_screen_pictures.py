@@ -1,0 +1,75 @@
+"""Pictures of a real display, through memory that its server shares."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from PIL import ImageGrab
+from Xlib.display import Display
+
+from cellwright_kernel.desktop import Desktop
+from cellwright_kernel.screen.grab import Grabber
+from cellwright_kernel.screen.pictures import OwnConnection, Pictures
+from cellwright_kernel.wire import HostSettings
+
+pytestmark = [pytest.mark.slow]
+
+
+@pytest_asyncio.fixture
+async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
+    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
+    await started.start_display()
+    yield started
+    await started.stop()
+
+
+async def test_a_picture_has_the_pixels_of_the_screen_and_a_region_those_of_its_part(desktop: Desktop) -> None:
+    display = Display(desktop.display)
+    grabber = Grabber(display)
+    window = display.screen().root.create_window(100, 50, 300, 200, 0, 24, background_pixel=0xC02010)
+    window.map()
+    display.sync()
+    whole, expected = grabber.grab(), ImageGrab.grab(xdisplay=desktop.display)
+    assert grabber._memory is not None
+    assert not grabber._is_refused
+    assert (whole.size, whole.getpixel((150, 100))) == ((1440, 1000), (0xC0, 0x20, 0x10))
+    assert whole.tobytes() == expected.tobytes()
+    assert grabber.grab((90, 40, 31, 17)).tobytes() == expected.crop((90, 40, 121, 57)).tobytes()
+    grabber.close()
+    display.close()
+
+
+async def test_without_shared_memory_the_picture_is_the_same(desktop: Desktop) -> None:
+    display = Display(desktop.display)
+    shared, other = Grabber(display), Grabber(display)
+    other._is_refused = True
+    assert other.grab().tobytes() == shared.grab().tobytes()
+    assert other.grab((5, 6, 70, 80)).tobytes() == shared.grab((5, 6, 70, 80)).tobytes()
+    assert other._memory is None
+    shared.close()
+    display.close()
+
+
+@pytest.mark.parametrize("region", [(0, 0, 1441, 10), (-1, 0, 5, 5), (0, 0, 0, 5), (0, 990, 5, 11), (1, 2, 3)])
+async def test_a_region_beyond_the_screen_is_refused(desktop: Desktop, region: tuple[int, ...]) -> None:
+    connection = OwnConnection(desktop.display)
+    with pytest.raises(ValueError, match="is not within the desktop, which is 1440x1000 pixels"):
+        Pictures(connection).take(region)
+    connection.close()
+
+
+async def test_a_display_that_has_gone_is_told_of_and_its_successor_is_found(desktop: Desktop, tmp_path: Path) -> None:
+    connection = OwnConnection(desktop.display)
+    pictures = Pictures(connection)
+    before = pictures.take()
+    await desktop.stop()
+    with pytest.raises(ConnectionError, match="does not answer"):
+        pictures.take()
+    again = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path, display=desktop.display)
+    await again.start_display()
+    assert pictures.take().tobytes() == before.tobytes()
+    connection.close()
+    await again.stop()
