@@ -37,7 +37,7 @@ Already there: browser, context, page (Playwright, on the desktop's own Chromium
 exec_py sees), console.log(v), which comes back as text, and display(base64Image), which shows you a picture.
 screen: await screen.settle() waits until nothing is drawn, loading or animated; screen.changed(), screen.shot(region), \
 screen.zoom(region, 3), screen.findText('Submit'), screen.waitText('Done', 10_000) see the desktop. All give promises; \
-pictures are PNG Buffers for display(); a region or box is {{x, y, width, height}} in screen pixels.
+pictures are PNG Buffers for display(); a region or box is {x, y, width, height} in screen pixels.
 An error gives its message and stack, and what was set before it stays. A call is interrupted after {deadline_s} s; its \
 globals stay. One that needs longer says so in its first line, // timeout_s=600, up to {limit_s} s. The network is closed but for the hosts \
 that were allowed."""
