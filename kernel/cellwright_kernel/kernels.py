@@ -368,7 +368,7 @@ class Kernels:
         )
         try:
             await kernel.start(self._environment(), self._home)
-        except (NotUp, OSError) as error:  # a disk that the code has filled is where the kernel's own files lie
+        except NotUp as error:
             lane.fault = str(error)
         else:
             lane.is_up = True
