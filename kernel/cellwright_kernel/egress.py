@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from typing import Final, Self
-from urllib.parse import urlsplit
 
+from cellwright_kernel.asked import NotAsked, asked_for
 from cellwright_kernel.wire import Forward, HostSettings
 
 PROXY_HOST: Final = "127.0.0.1"
@@ -28,6 +28,8 @@ PROXY_URL: Final = f"http://{PROXY_HOST}:{PROXY_PORT}"
 
 _CHUNK: Final = 64 * 1024
 _HEAD_BYTES: Final = 16 * 1024
+_STATUS_CHARS: Final = 404
+"""Status and reason, as long as the proxy outside makes them."""
 _ANSWER_S: Final = 45.0
 """Longer than the proxy itself takes for names and connecting."""
 _FIRST_WORDS_S: Final = 5.0
@@ -35,7 +37,6 @@ _REFUSED: Final = re.compile(
     rb"HTTP/1\.1 403 (?P<sentence>\[?(?P<host>[^\r\n \]]+)\]?:\d+ [^\r\n]* allow-list[^\r\n]*)\r\n"
 )
 """How the egress proxy outside begins an answer that names its rule."""
-_HOST: Final = re.compile(r"[0-9A-Za-z._:-]{1,253}")
 _OF_BROWSER: Final = re.compile(rb"\r\nuser-agent: *mozilla/", re.IGNORECASE)
 _HTTP_METHODS: Final = tuple(f"{m} ".encode() for m in "GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 
@@ -185,37 +186,25 @@ def _own_address(host: str) -> str:
 
 
 async def _refuse(client: _Stream, refused: Refused) -> None:
-    """Answer a request as the egress proxy outside would, whose allow-list is empty; break off what is none."""
+    """Answer a request as the egress proxy outside would, whose allow-list is empty."""
     try:
-        async with asyncio.timeout(_FIRST_WORDS_S):
-            head = await client.reader.readuntil(b"\r\n\r\n")
-        host, port = _asked_for(head)
-        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            if (asked := await asked_for(client.reader)) is None:
+                return
+        except NotAsked as error:
+            await _tell(client, str(error), None, status=f"{error.status} {error}")
+            return
         sentence = (
-            f"{where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+            f"{asked.where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
             "`--allow HOST[:PORT]`; it allows nothing."
         )
-        refused(sentence, host if _OF_BROWSER.search(head) else None)
-        await _tell(client, sentence, None, status=f"403 {sentence}")
-    except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        client.abort()  # it broke off, or speaks no HTTP
+        refused(sentence, asked.host if asked.is_of_browser else None)
+        await _tell(client, sentence, None, status=f"403 {sentence}", has_body=asked.method != "HEAD")
+    except OSError:
+        client.abort()
     finally:
         client.writer.close()
         await client.closed()
-
-
-def _asked_for(head: bytes) -> tuple[str, int]:
-    """Return host and port of a request to a proxy.
-
-    Raises:
-        ValueError: It is none.
-    """
-    method, target, *_ = head.decode("ascii").split(" ", 2)
-    url = urlsplit(f"//{target}" if method == "CONNECT" else target)
-    port = url.port if method == "CONNECT" else url.port or 80
-    if url.scheme not in ("", "http") or port is None or not (url.hostname and _HOST.fullmatch(url.hostname)):
-        raise ValueError(f"{target!r} names no host and port.")
-    return url.hostname, port
 
 
 async def _connection(client: _Stream, socket: str, target: Forward | None, refused: Refused) -> None:
@@ -251,7 +240,9 @@ async def _ask_for(proxy: _Stream, target: Forward) -> str | None:
     return None if status == "200" else reason or f"The egress proxy answered {status}."
 
 
-async def _tell(client: _Stream, sentence: str, target: Forward | None, *, status: str = "502 Bad Gateway") -> None:
+async def _tell(
+    client: _Stream, sentence: str, target: Forward | None, *, status: str = "502 Bad Gateway", has_body: bool = True
+) -> None:
     """Tell a client that speaks HTTP why; break off from any other, which is what no service there looks like."""
     if target is not None:
         async with asyncio.timeout(_FIRST_WORDS_S):
@@ -260,11 +251,13 @@ async def _tell(client: _Stream, sentence: str, target: Forward | None, *, statu
             client.abort()
             return
     body = f"{sentence}\n".encode()
+    if len(status) > _STATUS_CHARS:
+        status = status[: _STATUS_CHARS - 3] + "..."
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    client.writer.write(head.encode() + body)
+    client.writer.write(head.encode("ascii", "replace") + (body if has_body else b""))
     client.writer.write_eof()
     async with asyncio.timeout(_FIRST_WORDS_S):
         while await client.reader.read(_CHUNK):  # closing on unread bytes would take the answer back

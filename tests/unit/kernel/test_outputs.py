@@ -2,7 +2,6 @@
 
 import base64
 import io
-import time
 from typing import Any
 
 import pytest
@@ -386,33 +385,3 @@ def test_pieces_for_live_views_are_bounded_and_bare(gathered):
     ]
     assert sum(len(piece.text) for piece in pieces) <= 16_384
     assert list(gathered.outputs.take_pieces()) == []
-
-
-FLOOD = "first\n" + "a\b" * 2_000_000 + "\nlast"
-
-
-@pytest.mark.parametrize(
-    "flood",
-    [
-        message("error", ename="E", evalue="why", traceback=["E: " + FLOOD]),
-        message("error", ename="E", evalue=FLOOD, traceback=[]),
-        message("execute_result", data={"text/plain": FLOOD}, metadata={}, execution_count=1),
-        shown({"text/plain": FLOOD}),
-    ],
-    ids=["frames", "error", "result", "display"],
-)
-def test_a_text_of_control_characters_takes_no_long_and_says_what_is_left_out(gathered, flood):
-    began = time.process_time()
-    (found,) = gathered.of(flood)
-    assert time.process_time() - began < 2
-    assert "first\n" in found.text[:10]
-    assert found.text.endswith("\nlast")
-    assert found.missing_chars > 3_400_000
-    assert "characters are left out here" in found.text
-
-
-def test_a_stream_of_control_characters_is_what_a_terminal_shows_and_takes_no_long(gathered):
-    began = time.process_time()
-    pieces = (wrote(FLOOD[at : at + 65_536]) for at in range(0, len(FLOOD), 65_536))
-    assert gathered.texts(*pieces) == ["first\na\nlast"]
-    assert time.process_time() - began < 10  # 2 s measured
