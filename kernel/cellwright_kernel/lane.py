@@ -60,6 +60,12 @@ class Lane:
         """Tell the model something: in the cell that runs or waits, else before the next one's own output."""
         (self.running.outputs if self.running is not None else self.outputs).note(sentence)
 
+    def ask(self) -> None:
+        """Ask the kernel, which is up, whether it is free; `answered` is set once it is, or has ended."""
+        assert self.kernel is not None  # noqa: S101 - for the type checker
+        self.answered.clear()
+        self.question = self.kernel.ask()
+
     def take_reply(self, message: dict[str, Any]) -> None:
         """Hand a reply to whoever waits for it."""
         parent = str(message["parent_header"].get("msg_id"))
