@@ -43,11 +43,25 @@ class Asked:
     """In its plain form: lower case, addresses at their shortest and without brackets."""
     port: int
     is_of_browser: bool
+    is_page: bool
+    """Whether a browser asks for a page that somebody wants to go to. Parts of pages and frames name the page they are for, and
+    so does a link that is followed; what Chromium asks for by itself is none that it would show."""
 
     @property
     def where(self) -> str:
         """Host and port as a URL has them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def asked_in(head: bytes) -> Asked | None:
+    """Read a request's head that is there already; None when it is none, or not whole."""
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
+    try:
+        connection.receive_data(head)
+        event = connection.next_event()
+        return _asked(event) if isinstance(event, h11.Request) else None
+    except (h11.RemoteProtocolError, NotAsked):
+        return None
 
 
 async def asked_for(reader: asyncio.StreamReader) -> Asked | None:
@@ -71,19 +85,21 @@ async def asked_for(reader: asyncio.StreamReader) -> Asked | None:
 
 def _asked(request: h11.Request) -> Asked:
     method, text = request.method.decode("ascii"), request.target.decode("ascii")
-    of_browser = any(name == b"user-agent" and value.lower().startswith(b"mozilla/") for name, value in request.headers)
+    headers = dict(request.headers)
+    of_browser = headers.get(b"user-agent", b"").lower().startswith(b"mozilla/")
+    is_page = of_browser and b"upgrade-insecure-requests" in headers and b"referer" not in headers
     if method == "CONNECT":
         found = _authority(text)
         if found is None or found[1] is None:
             raise NotAsked(400, "CONNECT needs HOST:PORT.")
-        return Asked(method, found[0], found[1], of_browser)
+        return Asked(method, found[0], found[1], of_browser, is_page)
     match = _PLAIN_URL.fullmatch(text)
     if match is None:
         raise NotAsked(400, "This is an HTTP proxy: it takes absolute http:// URLs, and CONNECT for everything else.")
     found = _authority(match["authority"])
     if found is None:
         raise NotAsked(400, "The URL has no host that could be looked up.")
-    return Asked(method, found[0], found[1] or 80, of_browser)
+    return Asked(method, found[0], found[1] or 80, of_browser, is_page)
 
 
 def _authority(text: str) -> tuple[str, int | None] | None:

@@ -19,7 +19,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Final, Self
 
-from cellwright_kernel.asked import NotAsked, asked_for
+from cellwright_kernel.asked import Asked, NotAsked, asked_for, asked_in
 from cellwright_kernel.wire import Forward, HostSettings
 
 PROXY_HOST: Final = "127.0.0.1"
@@ -46,6 +46,15 @@ Refused = Callable[[str, str | None], None]
 event loop, before whoever asked hears of it."""
 
 
+@dataclass(frozen=True)
+class _Hearers:
+    """Who is told what was refused."""
+
+    refused: Refused
+    refused_page: Callable[[str], None]
+    """Called besides when it was a page without TLS: the browser shows the refusal as if it were that page, and nothing fails."""
+
+
 def has_proxy(settings: HostSettings) -> bool:
     """Return whether something listens at `PROXY_URL`: the way out, or what says that there is none."""
     return settings.egress_socket is not None or settings.own_loopback
@@ -64,10 +73,15 @@ def proxy_environment(settings: HostSettings) -> dict[str, str]:
 class Forwarder:
     """Every listener of the way out. Use it with `async with`; where there is no proxy it does nothing."""
 
-    def __init__(self, settings: HostSettings, refused: Refused = lambda _sentence, _host: None) -> None:
+    def __init__(
+        self,
+        settings: HostSettings,
+        refused: Refused = lambda _sentence, _host: None,
+        refused_page: Callable[[str], None] = lambda _sentence: None,
+    ) -> None:
         self._has_proxy = has_proxy(settings)
         self._socket = settings.egress_socket
-        self._refused = refused
+        self._hearers = _Hearers(refused, refused_page)
         self._forwards = settings.forwards
         self._running: asyncio.Task[None] | None = None
         self.problems: tuple[str, ...] = ()
@@ -117,8 +131,8 @@ class Forwarder:
 
     def _serving(self, target: Forward | None) -> _Serve:
         if self._socket is None:
-            return partial(_refuse, refused=self._refused)
-        return partial(_connection, socket=self._socket, target=target, refused=self._refused)
+            return partial(_refuse, hearers=self._hearers)
+        return partial(_connection, socket=self._socket, target=target, hearers=self._hearers)
 
 
 @dataclass(frozen=True)
@@ -185,7 +199,7 @@ def _own_address(host: str) -> str:
         return "127.0.0.1"  # localhost
 
 
-async def _refuse(client: _Stream, refused: Refused) -> None:
+async def _refuse(client: _Stream, hearers: _Hearers) -> None:
     """Answer a request as the egress proxy outside would, whose allow-list is empty."""
     try:
         try:
@@ -194,11 +208,10 @@ async def _refuse(client: _Stream, refused: Refused) -> None:
         except NotAsked as error:
             await _tell(client, str(error), None, status=f"{error.status} {error}")
             return
-        sentence = (
-            f"{asked.where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
-            "`--allow HOST[:PORT]`; it allows nothing."
-        )
-        refused(sentence, asked.host if asked.is_of_browser else None)
+        sentence = f"{_not_allowed(asked)}; it allows nothing."
+        hearers.refused(sentence, asked.host if asked.is_of_browser else None)
+        if asked.is_page and asked.method != "CONNECT":
+            hearers.refused_page(sentence)
         await _tell(client, sentence, None, status=f"403 {sentence}", has_body=asked.method != "HEAD")
     except OSError:
         client.abort()
@@ -207,7 +220,14 @@ async def _refuse(client: _Stream, refused: Refused) -> None:
         await client.closed()
 
 
-async def _connection(client: _Stream, socket: str, target: Forward | None, refused: Refused) -> None:
+def _not_allowed(asked: Asked) -> str:
+    return (
+        f"{asked.where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+        "`--allow HOST[:PORT]`"
+    )
+
+
+async def _connection(client: _Stream, socket: str, target: Forward | None, hearers: _Hearers) -> None:
     proxy: _Stream | None = None
     try:
         proxy = _Stream(*await asyncio.open_unix_connection(socket, limit=_HEAD_BYTES))
@@ -218,7 +238,7 @@ async def _connection(client: _Stream, socket: str, target: Forward | None, refu
         if proxy is None or refusal is not None:
             await _tell(client, refusal or "", target)
         else:
-            await _relay(client, proxy, refused if target is None else None)
+            await _relay(client, proxy, hearers if target is None else None)
     except* OSError:
         client.abort()
     finally:
@@ -264,12 +284,12 @@ async def _tell(
             pass
 
 
-async def _relay(client: _Stream, proxy: _Stream, refused: Refused | None) -> None:
-    """Carry both ways; `refused` hears of it if the proxy refuses the first request."""
+async def _relay(client: _Stream, proxy: _Stream, hearers: _Hearers | None) -> None:
+    """Carry both ways; `hearers` are told if the proxy refuses the first request."""
     asked = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as group:
         group.create_task(_carry(client, proxy, asked.set_result))
-        group.create_task(_carry(proxy, client, partial(_hear, asked, refused)))
+        group.create_task(_carry(proxy, client, partial(_hear, asked, hearers)))
 
 
 async def _carry(source: _Stream, sink: _Stream, first: Callable[[bytes], None]) -> None:
@@ -289,12 +309,23 @@ async def _carry(source: _Stream, sink: _Stream, first: Callable[[bytes], None])
         sink.writer.write_eof()
 
 
-def _hear(asked: asyncio.Future[bytes], refused: Refused | None, answer: bytes) -> None:
-    """Only what answers a CONNECT is the proxy's own word: any other request is answered by a site, which may say anything."""
+def _hear(asked: asyncio.Future[bytes], hearers: _Hearers | None, answer: bytes) -> None:
+    """Tell of a refusal.
+
+    Only what answers a CONNECT is the proxy's own word. Any other request may be answered by a site, which can say anything: of
+    that, no word is told on, and only that the page which was asked for is refused.
+    """
     head = asked.result() if asked.done() else b""
-    if refused is not None and head.startswith(b"CONNECT ") and (refusal := _REFUSED.match(answer)):
-        host = refusal["host"].decode("ascii", "replace") if _OF_BROWSER.search(head) else None
-        refused(refusal["sentence"].decode("ascii", "replace"), host)
+    if hearers is None:
+        return
+    if head.startswith(b"CONNECT "):
+        if refusal := _REFUSED.match(answer):
+            host = refusal["host"].decode("ascii", "replace") if _OF_BROWSER.search(head) else None
+            hearers.refused(refusal["sentence"].decode("ascii", "replace"), host)
+    elif answer.startswith(b"HTTP/1.1 403 ") and (asked_of := asked_in(head)) is not None and asked_of.is_page:
+        sentence = _not_allowed(asked_of)
+        if answer.startswith(f"HTTP/1.1 403 {sentence}; ".encode()):
+            hearers.refused_page(f"{sentence}.")
 
 
 def _not_listening(entrance: _Entrance, error: OSError) -> str:

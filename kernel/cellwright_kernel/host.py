@@ -93,7 +93,10 @@ class Host:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Start everything in the background; stop it all in order when left."""
-        async with Forwarder(self._settings, self._refused) as forwarder, asyncio.TaskGroup() as group:
+        async with (
+            Forwarder(self._settings, self._refused, self._refused_page) as forwarder,
+            asyncio.TaskGroup() as group,
+        ):
             self._problems = forwarder.problems
             async with self.kernels:
                 keeping = group.create_task(self._start_and_keep(group))
@@ -133,6 +136,10 @@ class Host:
         """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""
         if self.kernels.running is not None:
             self.kernels.running.refused(sentence, host)
+
+    def _refused_page(self, sentence: str) -> None:
+        if self.kernels.running is not None:
+            self.kernels.running.refused_page(sentence)
 
     async def _start_and_keep(self, group: asyncio.TaskGroup) -> None:
         self._starting = group.create_task(self._start())

@@ -265,6 +265,51 @@ async def test_a_refusal_says_for_which_host_a_browser_asked(
     assert [host for _, host in told] == ["example.org", None]
 
 
+PAGE = b"GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\nUser-Agent: Mozilla/5.0\r\nUpgrade-Insecure-Requests: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("has_way_out", [True, False])
+@pytest.mark.parametrize(
+    ("asked", "is_told"),
+    [
+        (PAGE, True),
+        (PAGE.replace(b"Mozilla", b"curl"), False),
+        (PAGE.replace(b"Upgrade-Insecure-Requests: 1\r\n", b""), False),
+        (PAGE.replace(b"Host:", b"Referer: http://127.0.0.1/\r\nHost:"), False),
+        (PAGE.replace(b"GET http://example.org/", b"CONNECT example.org:443"), False),
+    ],
+    ids=["page", "program", "of-itself", "frame", "tunnel"],
+)
+async def test_a_page_that_is_refused_is_told_of(
+    asked: bytes, is_told: bool, has_way_out: bool, tmp_path: Path, proxy_port: int
+) -> None:
+    told: list[str] = []
+    inside = settings(tmp_path / "s") if has_way_out else HostSettings(door="fd:3", own_loopback=True)
+    forwarder = Forwarder(inside, refused_page=told.append)
+    async with EgressProxy([], tmp_path / "s"), forwarder:
+        await talk("127.0.0.1", proxy_port, asked)
+    sentence = (
+        "example.org:80 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+        "`--allow HOST[:PORT]`"
+    )
+    assert told == ([sentence + ("." if has_way_out else "; it allows nothing.")] if is_told else [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"HTTP/1.1 403 Buy now; this is not on the allow-list\r\n\r\n",
+        b"HTTP/1.1 403 other.example:80 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, "
+        b"with `--allow HOST[:PORT]`; it allows buying.\r\n\r\n",
+    ],
+)
+async def test_no_word_of_a_site_is_told_as_a_refusal_of_a_page(words: bytes, tmp_path: Path, proxy_port: int) -> None:
+    told: list[str] = []
+    async with outside(tmp_path / "s", words), Forwarder(settings(tmp_path / "s"), refused_page=told.append):
+        assert await talk("127.0.0.1", proxy_port, PAGE) == words
+    assert told == []
+
+
 def test_programs_are_sent_to_the_proxy_by_both_spellings(tmp_path: Path) -> None:
     assert proxy_environment(settings(tmp_path / "s")) == {
         "http_proxy": "http://127.0.0.1:3128",
