@@ -39,6 +39,8 @@ class Terminal:
 
     def __init__(self) -> None:
         self._line: list[str] = []  # a character each, since those in its middle are replaced
+        self._added: list[str] = []  # what follows, in pieces of any length: most lines are never written over
+        self._chars = 0  # of both
         self._column = 0  # never beyond the line's end
         self._blank = 0  # so many characters at the line's start are known to be spaces
         self._unfinished = ""
@@ -51,15 +53,16 @@ class Terminal:
         if cut:
             text = text[: cut.start()]
         finished = self._write_lines(text) if _CONTROL.search(text) else self._write_plain(text)
-        if len(self._line) > _LINE_CHARS:
+        if self._chars > _LINE_CHARS:
             finished += self.rest()
         return finished
 
     def rest(self) -> str:
         """Give out the line that is not finished."""
-        line = "".join(self._line)
+        line = "".join([*self._line, *self._added])
         self._line.clear()
-        self._column = self._blank = 0
+        self._added.clear()
+        self._chars = self._column = self._blank = 0
         return line
 
     def _write_lines(self, text: str) -> str:
@@ -94,28 +97,40 @@ class Terminal:
                 pass
 
     def _erase(self, part: str) -> None:
+        self._settle()
         if part in ("1", "2"):
             # what is blank already is left: erasing a long line again and again must not cost its length each time
             self._line[self._blank : self._column] = " " * (self._column - self._blank)
             self._blank = max(self._blank, self._column)
         if part != "1":
             del self._line[self._column :]
+            self._chars = self._column
             self._blank = min(self._blank, self._column)
 
     def _put(self, text: str) -> None:
         if not text:
             return
         end = self._column + len(text)
-        self._line[self._column : end] = text
-        self._blank = min(self._blank, self._column)
+        if self._column == self._chars:
+            self._added.append(text)
+        else:
+            self._settle()
+            self._line[self._column : end] = text
+            self._blank = min(self._blank, self._column)
         self._column = end
+        self._chars = max(self._chars, end)
+
+    def _settle(self) -> None:
+        if self._added:
+            self._line.extend("".join(self._added))
+            self._added.clear()
 
     def _write_plain(self, text: str) -> str:
         """Write text that has no control characters: the usual case, and a flood's."""
         head, newline, last = text.rpartition("\n")
         finished = ""
         if newline:
-            if self._line:
+            if self._chars:
                 first, newline, head = head.partition("\n")
                 self._put(first)
                 finished = self.rest() + newline
