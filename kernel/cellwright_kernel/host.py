@@ -95,7 +95,10 @@ class Host:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Start everything in the background; stop it all in order when left."""
-        async with Forwarder(self._settings, self.kernels.refused) as forwarder, asyncio.TaskGroup() as group:
+        async with (
+            Forwarder(self._settings, self.kernels.refused, self.kernels.refused_page) as forwarder,
+            asyncio.TaskGroup() as group,
+        ):
             self._problems = forwarder.problems
             async with self.kernels:
                 keeping = group.create_task(self._start_and_keep(group))

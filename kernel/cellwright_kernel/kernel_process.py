@@ -23,7 +23,7 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import write_connection_file
 
 from cellwright_kernel import processes
-from cellwright_kernel.child import Child
+from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.python.last_words import LastWords, read_begun, read_last_words
 from cellwright_kernel.wire import Channel, KernelConnection, Language
 
@@ -110,9 +110,15 @@ class KernelProcess:
             NotUp: with how it ended and the end of its log; nothing is left running.
         """
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        self._folder.mkdir(mode=0o700, parents=True)
         connection = self._folder / _CONNECTION
-        write_connection_file(str(connection), ip=str(self._folder / "s"), key=self._key.encode(), transport="ipc")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True)
+            write_connection_file(str(connection), ip=str(self._folder / "s"), key=self._key.encode(), transport="ipc")
+        except OSError as error:
+            raise NotUp(
+                f"Its own files could not be written to {self._folder}: {error.strerror}. Usually the disk is full, and what "
+                "fills it are files that a cell has left there. Delete them, in a cell of the other language if need be."
+            ) from error
         command = ["env", "-C", home, *(part.format(connection=connection) for part in self._command)]
         self._child = await Child.start(
             f"{self.language}-kernel",

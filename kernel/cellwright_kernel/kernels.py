@@ -74,7 +74,9 @@ class Kernels:
         self._home = home
         self._folder = folder
         self._environment = environment
-        self._usable = usable
+        self._usable = usable or asyncio.Event()
+        if usable is None:
+            self._usable.set()
         self._release_keys = release_keys
         self._free_pages = free_pages
         self._screen_changed = screen_changed
@@ -213,6 +215,11 @@ class Kernels:
         if self._running is not None:
             self._running.refused(sentence, host)
 
+    def refused_page(self, sentence: str) -> None:
+        """Have the cell that runs tell that the browser shows a refusal in a page's place."""
+        if self._running is not None:
+            self._running.refused_page(sentence)
+
     async def _run(self, lane: Lane, cell: RunningCell) -> None:
         """See a cell through to its close, then mend its kernel if need be."""
         is_sound, end = False, None
@@ -253,27 +260,19 @@ class Kernels:
 
     async def _usable_kernel(self, lane: Lane, cell: RunningCell) -> None:
         """Wait for the desktop and for a kernel that is being mended; start one if there is none; or until the end."""
-        if self._usable is not None and not self._usable.is_set():
-            usable = asyncio.ensure_future(self._usable.wait())
-            await _first_of(usable, cell.ended)
-            usable.cancel()
+        if not self._usable.is_set():
+            await _set_or_ended(self._usable, cell)
         if lane.mending is not None:
             await _first_of(lane.mending, cell.ended)
         if lane.is_taken and lane.is_up and not cell.ended.done():
-            await self._untaken(lane, cell)
+            lane.ask()  # it answers when it is free; the `idle` that says so might be lost
+            await _set_or_ended(lane.answered, cell)  # what an attached console sent is done, or the kernel died of it
         if not cell.ended.done() and not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
             await _first_of(self._begin_start(lane), cell.ended)
-
-    async def _untaken(self, lane: Lane, cell: RunningCell) -> None:
-        """Wait until the kernel has done, or has died of, what an attached console sent; or until the end."""
-        assert lane.kernel is not None  # noqa: S101 - for the type checker; it is up
-        lane.answered.clear()
-        lane.question = lane.kernel.ask()  # it answers when it is free; the `idle` that says so might be lost
-        answered = asyncio.ensure_future(lane.answered.wait())
-        await _first_of(answered, cell.ended)
-        answered.cancel()
+        if not self._usable.is_set() and not cell.ended.done():  # the browser has died while the kernel was waited for
+            await self._usable_kernel(lane, cell)
 
     async def _climb(self, lane: Lane, cell: RunningCell) -> None:
         async def act(rung: Rung) -> None:
@@ -356,9 +355,7 @@ class Kernels:
         await self._replace(lane)
 
     async def _is_healthy(self, lane: Lane) -> bool:
-        assert lane.kernel is not None  # noqa: S101 - for the type checker; it is up
-        lane.answered.clear()
-        lane.question = lane.kernel.ask()
+        lane.ask()
         try:
             async with asyncio.timeout(_HEALTHY_S):
                 await lane.answered.wait()
@@ -377,7 +374,7 @@ class Kernels:
         )
         try:
             await kernel.start(self._environment(), self._home)
-        except (NotUp, OSError) as error:  # a disk that the code has filled is where the kernel's own files lie
+        except NotUp as error:
             lane.fault = str(error)
         else:
             lane.is_up = True
@@ -395,3 +392,9 @@ class Kernels:
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:
     await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _set_or_ended(event: asyncio.Event, cell: RunningCell) -> None:
+    is_set = asyncio.ensure_future(event.wait())
+    await _first_of(is_set, cell.ended)
+    is_set.cancel()

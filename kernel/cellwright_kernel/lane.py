@@ -75,6 +75,12 @@ class Lane:
             if self.running is not None and self.running.message_id is not None:
                 self.running.end("kernel_died")
 
+    def ask(self) -> None:
+        """Ask the kernel, which is up, whether it is free; `answered` is set once it is, or has ended."""
+        assert self.kernel is not None  # noqa: S101 - for the type checker
+        self.answered.clear()
+        self.question = self.kernel.ask()
+
     def take_reply(self, message: dict[str, Any]) -> None:
         """Hand a reply to whoever waits for it."""
         parent = str(message["parent_header"].get("msg_id"))

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final, Literal
 
+from cellwright_kernel import sentences
 from cellwright_kernel.deadline import Clock, Ladder
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.wire import CellStatus, ClosedEvent, Event, Execute, HeartbeatEvent
@@ -35,6 +36,8 @@ _REFUSED_PAGE: Final = "err_tunnel_connection_failed"
 """Chromium's word for a page that the way out has refused; if it was led there, the failure names where it began."""
 _PIECES_CHARS: Final = 16 * 1024**2
 """After so much, no more pieces are sent: a cell that writes for an hour would send more than the outside takes of one cell."""
+_FAILURE_SHOWN: Final = 'interrupted by another navigation to "chrome-error://chromewebdata/"'
+"""Playwright's words for a page that Chromium's own, about the failure before, came in the way of."""
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
@@ -59,6 +62,7 @@ class RunningCell:
         self.reply_status: str | None = None
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._refusals: dict[str, str | None] = {}
+        self._refused_pages: list[str] = []
         self._failures = ""
         self._idle = False
         self._messages = 0
@@ -105,11 +109,25 @@ class RunningCell:
         if len(self._refusals) < _REFUSALS_KEPT:
             self._refusals[sentence] = host
 
+    def refused_page(self, sentence: str) -> None:
+        """Have it say at its end, however it ends, that the browser shows a refusal in a page's place.
+
+        Args:
+            sentence: What was refused, and why.
+        """
+        if len(self._refused_pages) < _REFUSALS and sentence not in self._refused_pages:
+            self._refused_pages.append(sentence)
+
     def close(self, status: CellStatus, generation: int, *, screen_changed: bool = True) -> None:
         """Nothing more comes."""
-        if status == "error":
-            for sentence in self._refusals_to_tell():
-                self.outputs.note(sentence)
+        refusals = self._refusals_to_tell() if status == "error" else []
+        for sentence in refusals:
+            self.outputs.note(sentence)
+        for sentence in self._refused_pages:
+            if sentence not in refusals:
+                self.outputs.note(sentences.page_refused(sentence))
+        if status == "error" and _FAILURE_SHOWN in self._failures:
+            self.outputs.note(sentences.failed_page_came_late(self.request.language))
         self._closed = ClosedEvent(
             status=status,
             truncated=self.outputs.truncated,

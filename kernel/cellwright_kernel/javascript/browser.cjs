@@ -139,11 +139,21 @@ class BrowserLink {
   async #connectOnce(chromium) {
     const artifactsDir = process.env.CELLWRIGHT_DOWNLOADS;
     const browser = await chromium.connectOverCDP(process.env.CELLWRIGHT_CDP, { timeout: CONNECT_MS, artifactsDir });
+    try {
+      return await this.#made(browser);
+    } catch (error) {
+      // another one is made at the next try, and this one would stay as long as the kernel; Chromium itself goes on
+      browser.close().catch(() => {});
+      throw error;
+    }
+  }
+
+  async #made(browser) {
     const session = await browser.newBrowserCDPSession();
     const [context] = browser.contexts();
+    const page = await this.#livingPage(context);
     this.dialogs.watch(context);
     context.on('dialog', (dialog) => this.#onDialog(dialog));
-    const page = await this.#livingPage(context);
     this.#prepare(page);
     preparePictures(page, (sentence) => this.#outputs.notice(sentence));
     return { browser, session, context, page };

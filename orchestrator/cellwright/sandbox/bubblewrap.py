@@ -150,7 +150,9 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
         *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),  # noqa: S108 - the sandbox's own
         *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
         *("--dir", "/home", "--size", size, "--tmpfs", "/home/agent"),
-        *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108 - the sandbox's own
+        # the kernel host's: sockets, logs and Chromium's profile, where a cell that fills /tmp does not meet them
+        *("--dir", "/run", "--perms", "0700", "--size", size, "--tmpfs", _HOST_FOLDER),
+        *("--dir", "/var", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108 - the sandbox's own
         *("--chdir", "/home/agent", "--clearenv", "--cap-drop", "ALL"),
         *(part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)),
         *more,
@@ -159,6 +161,7 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
     ]
 
 
+_HOST_FOLDER: Final = "/run/kernel-host"
 _ENVIRONMENT: Final = {
     "PATH": "/opt/cellwright/bin:/usr/local/bin:/usr/bin:/bin",
     "HOME": "/home/agent",
@@ -180,14 +183,11 @@ def _inner(spec: Spec, settings: HostSettings) -> list[str]:
     limits = spec.limits
     settings = settings.model_copy(update={"processes": limits.processes})
     return [
+        # its own alone: it starts nothing with the environment that it has
+        *("/usr/bin/env", f"TMPDIR={_HOST_FOLDER}"),
         # set within the user namespace the process limit counts per sandbox, not per outer uid: two of one uid with 200 each
         # got 198 forks each. The kernel host gives cells less than what it has itself
-        *(
-            "/usr/bin/prlimit",
-            f"--nproc={limits.processes + HOST_PROCESSES}",
-            f"--nofile={limits.open_files}",
-            "--core=0",
-            "--",
-        ),
+        *("/usr/bin/prlimit", f"--nproc={limits.processes + HOST_PROCESSES}", f"--nofile={limits.open_files}"),
+        *("--core=0", "--"),
         *("/opt/cellwright/bin/python", "-P", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()),
     ]

@@ -25,7 +25,7 @@ def limits_in_force(limits: Limits, *, groups: Path = _GROUPS) -> dict[str, str]
     return {
         "processes": f"{limits.processes} by rlimit within the user namespace",
         "open_files": f"{limits.open_files} a process by rlimit",
-        "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm and home by tmpfs size",
+        "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm, home and /run/kernel-host by tmpfs size",
         "memory_bytes": f"not enforced: no memory group is set up ({memory_groups(groups)})",
     }
 
