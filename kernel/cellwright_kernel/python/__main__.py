@@ -30,6 +30,7 @@ from cellwright_kernel.python import errors, origin
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.background import Background
 from cellwright_kernel.python.browser import BrowserLink
+from cellwright_kernel.python.clipboard import prepare_pyperclip
 from cellwright_kernel.python.display import Show
 from cellwright_kernel.python.figures import Figures
 from cellwright_kernel.python.forked import have_grandchildren_give_way
@@ -153,6 +154,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         after_import.install()
         kernel.figures = Figures(show, after_import)
         prefer_plain_bars(after_import)
+        prepare_pyperclip(after_import)
         browser = BrowserLink(show.notice, after_import, self._real_stderr)
         kernel.dialogs = browser.dialogs
         prepare_pictures(show.notice, after_import)
