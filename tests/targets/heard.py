@@ -18,10 +18,19 @@ MODIFIERS = {X.ShiftMask: "shift", X.ControlMask: "ctrl", X.Mod1Mask: "alt", X.M
 target = Path(sys.argv[1])
 display = Display()
 display.set_error_handler(lambda *_: None)
-kinds = X.KeyPressMask | X.KeyReleaseMask | X.ButtonPressMask | X.ButtonReleaseMask | X.PointerMotionMask | X.FocusChangeMask
+kinds = (
+    X.KeyPressMask
+    | X.KeyReleaseMask
+    | X.ButtonPressMask
+    | X.ButtonReleaseMask
+    | X.PointerMotionMask
+    | X.FocusChangeMask
+)
 window = display.screen().root.create_window(0, 0, 720, 1000, 0, X.CopyFromParent, event_mask=kinds)
 window.set_wm_name("heard")
-window.change_property(display.intern_atom("_MOTIF_WM_HINTS"), display.intern_atom("_MOTIF_WM_HINTS"), 32, [2, 0, 0, 0, 0])
+window.change_property(
+    display.intern_atom("_MOTIF_WM_HINTS"), display.intern_atom("_MOTIF_WM_HINTS"), 32, [2, 0, 0, 0, 0]
+)
 window.set_wm_normal_hints(flags=1, x=0, y=0)
 window.map()
 display.flush()
