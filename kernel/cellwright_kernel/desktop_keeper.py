@@ -1,4 +1,4 @@
-"""Keeps the desktop usable: display, window manager and browser, as one thing.
+"""Keeps the desktop usable: display, window manager, clipboard and browser, as one thing.
 
 Flows in: the settings. Flows out: a desktop that is up, or a sentence why not; later, sentences to the model about what
 ended and was started again. Decided here: the order of starting (display first, the rest side by side), what counts as
@@ -16,6 +16,8 @@ from typing import Final
 
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.child import NotUp
+from cellwright_kernel.clipboard.clipboard import WHERE
+from cellwright_kernel.clipboard.keeper import Keeper
 from cellwright_kernel.desktop import Desktop, Screenshot
 from cellwright_kernel.wire import HostSettings
 
@@ -64,6 +66,7 @@ class DesktopKeeper:
         self._environment = environment
         self._note = note
         self._desktop = self._new_desktop()
+        self._clipboard = Keeper(folder / "clipboard")
         self._browser: Browser | None = None
         self._last: Screenshot | None = None
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
@@ -83,6 +86,7 @@ class DesktopKeeper:
         return {
             "DISPLAY": self._desktop.display,
             "CELLWRIGHT_CDP": self._browser.cdp_url,
+            WHERE: str(self._clipboard.socket),
             "CELLWRIGHT_DOWNLOADS": str(self._browser.playwrights_downloads),
         }
 
@@ -101,6 +105,7 @@ class DesktopKeeper:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._desktop.start_window_manager())
+                group.create_task(self._clipboard.start(self._desktop.display))
                 group.create_task(browser.start())
                 await _port_of(browser)
                 port_is_up.set()
@@ -158,6 +163,7 @@ class DesktopKeeper:
         """End browser and desktop, in this order."""
         if self._browser is not None:
             await self._browser.stop()
+        await self._clipboard.stop()
         await self._desktop.stop()
 
     async def _start_again(self) -> bool:
@@ -200,6 +206,7 @@ class DesktopKeeper:
         self._desktop = self._new_desktop(display)
         self._last = None
         await self._desktop.start()
+        await self._clipboard.start(display)
         await self._browser.start()
 
     def _new_desktop(self, display: str | None = None) -> Desktop:

@@ -26,6 +26,8 @@ from typing import Any, Final
 
 import playwright
 
+from cellwright_kernel.javascript.asked import Asked
+from cellwright_kernel.javascript.clipboard import ClipboardCalls
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
 
@@ -65,14 +67,15 @@ class Node:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self.screen = ScreenCalls(self._tell)
+        self.screen = ScreenCalls()
+        self._asked = Asked(self._tell, {"screen": self.screen, "clipboard": ClipboardCalls()})
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._rest = bytearray()  # of a line that has not come whole
         self._answers: dict[int, asyncio.Future[Message | None]] = {}
         self._raw: dict[str, _Raw] = {}
         self._last_words = ""
-        self._asked = 0
+        self._requests = 0
         self.ended = asyncio.Event()
         """Set once it has ended and all that it said was handed on."""
 
@@ -109,9 +112,9 @@ class Node:
         if self.ended.is_set():
             answer.set_result(None)
             return answer
-        self._asked += 1
-        self._answers[self._asked] = answer
-        self._pipes.send(request | {"id": self._asked})
+        self._requests += 1
+        self._answers[self._requests] = answer
+        self._pipes.send(request | {"id": self._requests})
         return answer
 
     def interrupt(self, serial: int) -> None:
@@ -157,8 +160,8 @@ class Node:
         message = json.loads(line)
         if line == _CHILD:
             self._read_children()
-        elif message["type"] == "screen":
-            self.screen.take(message)
+        elif message["type"] == "ask":
+            self._asked.take(message)
         elif message["type"] != "answer":
             self._publisher.take(message)
         else:

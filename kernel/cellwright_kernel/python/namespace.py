@@ -1,7 +1,7 @@
 """What a cell finds defined.
 
-Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`, `browser`,
-`context` and `page` as soon as a cell mentions them. Decided here: what costs time or memory is there only once it is named; a name
+Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`,
+`clipboard`, `browser`, `context` and `page` as soon as a cell mentions them. Decided here: what costs time or memory is there only once it is named; a name
 that the model has given another meaning keeps it.
 """
 
@@ -45,6 +45,10 @@ class Namespace:
             self._bind_pyautogui()
         if "screen" in names and "DISPLAY" in os.environ:
             await self._bind_screen()
+        if "clipboard" in names and "DISPLAY" in os.environ and self._is_free("clipboard"):
+            from cellwright_kernel.clipboard.clipboard import Clipboard
+
+            self._set("clipboard", self._bound.get("clipboard") or Clipboard())
         if "CELLWRIGHT_CDP" in os.environ:
             await self._bind_browser(names)
 
