@@ -11,6 +11,7 @@ import asyncio
 from pydantic import ValidationError
 
 from cellwright_kernel.host import run
+from cellwright_kernel.malloc import keep_little
 from cellwright_kernel.wire import HostSettings
 
 
@@ -23,6 +24,7 @@ def main() -> None:
         settings = HostSettings.model_validate_json(arguments.settings)
     except ValidationError as error:
         parser.error(f"these are no settings: {error.errors(include_url=False)[0]['msg']}")
+    keep_little()
     asyncio.run(run(settings))
 
 

@@ -76,6 +76,8 @@ _FLAGS = (
     "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,"
     # Nor connections to the search engine, in case the user is going to ask it something.
     "PreconnectToSearch,"
+    # Nor a renderer that waits for a page of another site.
+    "SpareRendererForSitePerProcess,"
     # Nor a warning over every page that only has http.
     "HttpsUpgrades,HttpsFirstBalancedMode,HttpsFirstBalancedModeAutoEnable,HttpsFirstDialogUi",
     "--password-store=basic",

@@ -30,11 +30,11 @@ _LOOK_EVERY_S: Final = 0.01
 class Usable(asyncio.Event):
     """Set while the desktop can be used.
 
-    Whoever asks when the browser has just died is not told by news of it that are still to come: a cell that is sent a
+    Whoever asks when one of them has just died is not told by news of it that are still to come: a cell that is sent a
     millisecond after it would be given the dead one.
 
     Args:
-        is_ending: Says whether the browser is dying, and somebody watches who will notice, and set this again.
+        is_ending: Says whether display or browser is dying, and somebody watches who will notice, and set this again.
     """
 
     def __init__(self, is_ending: Callable[[], bool]) -> None:
@@ -71,7 +71,7 @@ class DesktopKeeper:
         self._last: Screenshot | None = None
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
         self._is_watching = False
-        self.usable = Usable(lambda: self._is_watching and self._browser is not None and self._browser.is_ending)
+        self.usable = Usable(lambda: self._is_watching and self._is_ending)
         """Cleared while something is being started again."""
 
     @property
@@ -81,14 +81,13 @@ class DesktopKeeper:
 
     def environment(self) -> dict[str, str]:
         """Return what programs need to find the desktop and the browser."""
-        if self._browser is None:
+        if not self._desktop.has_display:
             return {}
-        return {
-            "DISPLAY": self._desktop.display,
-            "CELLWRIGHT_CDP": self._browser.cdp_url,
-            WHERE: str(self._clipboard.socket),
-            "CELLWRIGHT_DOWNLOADS": str(self._browser.playwrights_downloads),
-        }
+        found = {"DISPLAY": self._desktop.display, WHERE: str(self._clipboard.socket)}
+        if self._browser is not None:
+            found["CELLWRIGHT_CDP"] = self._browser.cdp_url
+            found["CELLWRIGHT_DOWNLOADS"] = str(self._browser.playwrights_downloads)
+        return found
 
     async def start(self, port_is_up: asyncio.Event) -> None:
         """Start everything; return once it is usable.
@@ -100,14 +99,16 @@ class DesktopKeeper:
             NotUp: what did not come up, with the end of its log.
         """
         await self._desktop.start_display()
-        self._browser = browser = Browser(self._settings, self._desktop.display, self._folder, self._environment)
+        if self._settings.browser:
+            self._browser = Browser(self._settings, self._desktop.display, self._folder, self._environment)
         failed: list[Exception] = []
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._desktop.start_window_manager())
                 group.create_task(self._clipboard.start(self._desktop.display))
-                group.create_task(browser.start())
-                await _port_of(browser)
+                if self._browser is not None:
+                    group.create_task(self._browser.start())
+                    await _port_of(self._browser)
                 port_is_up.set()
         except* NotUp as errors:
             failed += errors.exceptions  # raised here, they would come out in a group
@@ -119,8 +120,8 @@ class DesktopKeeper:
 
     async def keep(self) -> None:
         """Start again what ends by itself, until cancelled; say so each time."""
-        while self._browser is not None:
-            browser_ended = asyncio.ensure_future(self._browser.watch())
+        while True:
+            browser_ended = asyncio.ensure_future(self._browser.watch() if self._browser else _never())
             desktop_ended = asyncio.ensure_future(self._desktop.ended())
             self._is_watching = True
             try:
@@ -166,6 +167,10 @@ class DesktopKeeper:
         await self._clipboard.stop()
         await self._desktop.stop()
 
+    @property
+    def _is_ending(self) -> bool:
+        return self._desktop.is_ending or (self._browser is not None and self._browser.is_ending)
+
     async def _start_again(self) -> bool:
         # with the display its clients end too, the browser a moment before or after it
         what = self._what_ended()
@@ -182,17 +187,17 @@ class DesktopKeeper:
         return True
 
     def _what_ended(self) -> str:
-        assert self._browser is not None  # noqa: S101 - for the type checker; who calls has looked
-        fault = self._desktop.fault or self._browser.fault or "The desktop ended."
+        fault = self._desktop.fault or (self._browser and self._browser.fault) or "The desktop ended."
         return fault.partition(" Its log:")[0]
 
     async def _restart_what_ended(self) -> str:
         """Start again what does not run, and no more than that; return what it means, as a sentence."""
-        assert self._browser is not None  # noqa: S101 - as above
         if not self._desktop.has_display:
             await self._restart_desktop()
+            if self._browser is None:
+                return "The display was started again; windows are closed."
             return "Display and browser were started again; windows and pages are closed."
-        if not self._desktop.running:
+        if self._browser is None or not self._desktop.running:
             await self._desktop.start_window_manager()
             return "It was started again; windows and pages are as they were."
         await self._browser.restart()
@@ -200,17 +205,22 @@ class DesktopKeeper:
 
     async def _restart_desktop(self) -> None:
         """Start display and browser again; the display's number must stay, since the kernels know it."""
-        assert self._browser is not None  # noqa: S101 - as above
         display = self._desktop.display
         await self.stop()
         self._desktop = self._new_desktop(display)
         self._last = None
         await self._desktop.start()
         await self._clipboard.start(display)
-        await self._browser.start()
+        if self._browser is not None:
+            await self._browser.start()
 
     def _new_desktop(self, display: str | None = None) -> Desktop:
         return Desktop(self._settings, self._folder, self._environment, display=display)
+
+
+async def _never() -> None:
+    """Wait for what does not come: the end of a browser that is not there."""
+    await asyncio.get_running_loop().create_future()
 
 
 async def _port_of(browser: Browser) -> None:

@@ -159,7 +159,7 @@ class Host:
             missing = tuple(map(str, errors.exceptions))
         else:
             self._versions = asking.result()
-            if self._desktop is not None:
+            if self._desktop is not None and self._settings.browser:
                 self._versions["chromium"] = self._desktop.browser_version.rpartition("/")[2]
         return missing
 

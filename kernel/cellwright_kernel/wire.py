@@ -237,6 +237,8 @@ class HostSettings(Value):
     """Where cells run; the files API is rooted here."""
     desktop: bool = True
     """False: kernels only, no display and no browser."""
+    browser: bool = True
+    """False: a display and its window manager only."""
     image_side: int = 2048
     """Pixels; an image wider or taller than this and than the desktop is scaled down before it is shown."""
     chromium: str = "/usr/lib/chromium/chromium"

@@ -177,7 +177,7 @@ class Run:
         self._languages = tuple(languages)
         self._history: list[Item] = [_user(task)]
         spec = session.spec
-        self._instructions = instructions_for([path.name for path in spec.files], spec.allow)
+        self._instructions = instructions_for([path.name for path in spec.files], spec.allow, browser=spec.browser)
         self._tools = tools_for(
             self._languages,
             width=spec.width,

@@ -10,6 +10,7 @@
 const path = require('node:path');
 const { inspect } = require('node:util');
 const acorn = require('internal/deps/acorn/acorn/dist/acorn');
+const { compactSoon } = require('./compact.cjs');
 const { OpenDialogs } = require('./dialogs.cjs');
 const { preparePictures } = require('./pictures.cjs');
 
@@ -124,6 +125,7 @@ class BrowserLink {
   /** Connect, once more until `waitMs` are over: where Chromium is being started again, that takes a moment. */
   async #connect(waitMs) {
     const { chromium } = playwright();
+    compactSoon();
     const end = Date.now() + waitMs;
     for (;;) {
       try {

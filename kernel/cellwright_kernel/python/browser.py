@@ -15,9 +15,11 @@ import importlib
 import os
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cellwright_kernel import javascript
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.open_dialogs import OpenDialogs
 from cellwright_kernel.python.origin import current_origin
@@ -33,6 +35,7 @@ _ANSWER_MS = 2_000
 _RESTART_S = 5.0
 _HANG_UP_S = 1.0
 _TRY_EVERY_S = 0.1
+_COMPACT = Path(javascript.__file__).with_name("compact.cjs")
 _NEW_BROWSER = "The browser was closed or restarted: `browser`, `context` and `page` are new objects."
 _NEW_PAGE = "The page was closed or has crashed: `page` is now another page of the same browser."
 
@@ -247,6 +250,6 @@ class _AsyncioForDriver:
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
 
-    async def create_subprocess_exec(self, *command: str, **options: Any) -> asyncio.subprocess.Process:
+    async def create_subprocess_exec(self, node: str, *rest: str, **options: Any) -> asyncio.subprocess.Process:
         options |= {"start_new_session": True, "stderr": self._stderr}
-        return await asyncio.create_subprocess_exec(*command, **options)
+        return await asyncio.create_subprocess_exec(node, "--require", str(_COMPACT), *rest, **options)

@@ -22,6 +22,7 @@ from cellwright_kernel.python.display import Show
 from cellwright_kernel.python.shell import CellShell
 
 _BROWSER_NAMES = ("browser", "context", "page")
+_NO_BROWSER = "There is no browser in this session: `browser`, `context` and `page` are not there."
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MISSING = object()
 
@@ -51,6 +52,8 @@ class Namespace:
             self._set("clipboard", self._bound.get("clipboard") or Clipboard())
         if "CELLWRIGHT_CDP" in os.environ:
             await self._bind_browser(names)
+        elif any(name in names and name not in self._variables for name in _BROWSER_NAMES):
+            self._show.notice(_NO_BROWSER)
 
     def _bind_pyautogui(self) -> None:
         if not self._is_free("pyautogui"):

@@ -1,6 +1,6 @@
 """What a sandbox may have, said the same way by every command: `run`, `exec`, `serve`.
 
-Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--sandbox`, `--size`, `--deadline`. Flows out: a `Spec`.
+Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--sandbox`, `--size`, `--no-browser`, `--deadline`. Flows out: a `Spec`.
 Decided here: how each word is written, and the sentence for one that is not.
 """
 
@@ -78,6 +78,13 @@ class SpecOptions:
             "--size", metavar="WxH", help=f"Pixels of the desktop. Default: {_DEFAULT.width}x{_DEFAULT.height}."
         ),
     ] = None
+    browser: Annotated[
+        bool | None,
+        typer.Option(
+            "--browser/--no-browser",
+            help="Whether Chromium is there. Without it a session takes a quarter of the memory. Default: it is.",
+        ),
+    ] = None
     deadline: Annotated[
         float | None,
         typer.Option(
@@ -114,6 +121,7 @@ class SpecOptions:
             "files": self.files and tuple(_existing(path) for path in self.files),
             "out": _folder(self.out),
             "env": self.env and dict(_variable(word) for word in self.env),
+            "browser": self.browser,
             "cell_deadline_s": self.deadline,
             "deadline_limit_s": self.deadline_limit,
         }

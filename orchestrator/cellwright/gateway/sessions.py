@@ -43,6 +43,8 @@ class SessionRequest(BaseModel):
     width: int | None = Field(default=None, ge=640, le=3840)
     """Pixels of the desktop."""
     height: int | None = Field(default=None, ge=480, le=2160)
+    browser: bool | None = None
+    """Whether Chromium is there."""
     allow: tuple[str, ...] | None = None
     env: Environment | None = None
     cell_deadline_s: float | None = Field(default=None, gt=0, le=3600)

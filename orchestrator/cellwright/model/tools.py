@@ -61,6 +61,9 @@ The task is done when you have seen with your own eyes, in output or on a screen
 call and finish with a short summary: what was done, what you saw that proves it, and what is left undone, if anything. If it \
 can't be done, say so and why."""
 
+_NO_BROWSER: Final = """\
+ This desktop was made without a browser: browser, context and page are not there, whatever the tools say of them."""
+
 WRAP_UP: Final = """\
 The budget of this task is spent ({what}); no further call will be executed. Write a short summary now: what is done, what \
 you saw that proves it, what is left, and what you would do next."""
@@ -86,18 +89,19 @@ class Rejected:
     type: Literal["rejected"] = "rejected"
 
 
-def instructions_for(files: Sequence[str], allow: Sequence[str]) -> str:
+def instructions_for(files: Sequence[str], allow: Sequence[str], *, browser: bool = True) -> str:
     """Return the instructions for a session: what is there, how to work, when it is done.
 
     Args:
         files: Names of what was copied into the sandbox's home.
         allow: Entries of the egress allow-list.
+        browser: Whether Chromium is there.
     """
     there = (
         f"Files of the user in your working folder: {', '.join(files)}." if files else "Your working folder is empty."
     )
     network = f"Hosts that can be reached: {', '.join(allow)}." if allow else "No host can be reached over the network."
-    return f"{_INSTRUCTIONS}\n\n{there} {network}"
+    return f"{_INSTRUCTIONS}\n\n{there} {network}{'' if browser else _NO_BROWSER}"
 
 
 def tools_for(

@@ -61,6 +61,8 @@ class Spec(BaseModel):
     width: int = Field(default=1440, ge=640, le=3840)
     """Pixels of the desktop."""
     height: int = Field(default=1000, ge=480, le=2160)
+    browser: bool = True
+    """Whether Chromium is there; without it a session takes a quarter of the memory."""
     allow: tuple[str, ...] = ()
     """`HOST[:PORT]` entries of the egress allow-list; empty: no network."""
     files: tuple[Path, ...] = ()

@@ -136,6 +136,7 @@ def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward]) -> Host
         height=spec.height,
         viewport_width=spec.width,
         viewport_height=spec.viewport_height,
+        browser=spec.browser,
         chromium=str(chromium_path()),
         forwards=tuple(forwards),
         env=spec.env,

@@ -1,0 +1,1 @@
+"""Long ones: what must not grow, however long a session lasts. `bash scripts/soak.sh` runs them whole."""

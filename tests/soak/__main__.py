@@ -1,0 +1,90 @@
+"""`python -m tests.soak [SCALE]`: the long ones, with their figures.
+
+Flows in: how much of each. Flows out: a line of figures for each rule with PASS or FAIL before it; exit status 1 when one
+failed. Decided here: the rules that need a quiet machine; the tests ask for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.soak.eight_hours import Worked, eight_hours
+from tests.soak.holdings import Holdings
+from tests.soak.many_cells import Lasted, many_cells
+from tests.soak.many_sessions import SESSIONS, Answered, many_sessions
+
+WITHIN = 1.10
+
+
+def main(scale: float) -> int:
+    """Do all of it; return the exit status."""
+    passed = True
+    with tempfile.TemporaryDirectory(prefix="cellwright-soak-") as folder:
+        os.environ["CELLWRIGHT_STATE"] = folder
+        for part in (
+            lambda: _of_cells(asyncio.run(many_cells(scale, compared=True))),
+            lambda: _of_work(asyncio.run(eight_hours(scale))),
+            lambda: _of_sessions(asyncio.run(many_sessions(max(2, round(SESSIONS * scale)), Path(folder)))),
+        ):
+            for is_good, sentence in part():
+                print("PASS" if is_good else "FAIL", sentence, flush=True)
+                passed = passed and is_good
+    return 0 if passed else 1
+
+
+def _of_cells(lasted: Lasted) -> list[tuple[bool, str]]:
+    ratio = lasted.ratio or 0.0
+    return [
+        (
+            0 < ratio <= WITHIN,
+            f"{lasted.cells} cells in one session: log(1) took {lasted.first_ms:.2f} ms at the beginning and "
+            f"{lasted.last_ms:.2f} at the end, then {ratio:.2f} times a new session's, in turns; "
+            f"{lasted.cells_a_second:.0f} cells a second",
+        ),
+        (lasted.host_ratio <= WITHIN, f"resident memory at the end: {_memory(lasted.before, lasted.after)}"),
+        (not lasted.growth, f"growth: {'; '.join(lasted.growth) or 'none'}"),
+    ]
+
+
+def _of_work(worked: Worked) -> list[tuple[bool, str]]:
+    return [
+        (
+            not worked.growth,
+            f"{worked.screenshots} screenshots, {worked.page_loads} page loads, {worked.tabs} tabs in {worked.took_s:.0f} s: "
+            f"growth: {'; '.join(worked.growth) or 'none'}; files {len(worked.before.files)} -> {len(worked.after.files)}; "
+            f"{_memory(worked.before, worked.after)}",
+        )
+    ]
+
+
+def _of_sessions(answered: Answered) -> list[tuple[bool, str]]:
+    all_answered = answered.answers == [str(number) for number in range(answered.sessions)]
+    return [
+        (
+            all_answered and answered.displays == answered.sessions,
+            f"{answered.sessions} sessions without a browser at once: opened in {answered.opened_s:.0f} s, all answered within "
+            f"{answered.answered_ms:.0f} ms, {answered.pss_bytes >> 20} MB in all, "
+            f"{(answered.pss_bytes >> 20) / answered.sessions:.0f} a session",
+        )
+    ]
+
+
+def _memory(before: Holdings, after: Holdings) -> str:
+    names = (
+        "kernel host",
+        "Python kernel",
+        "JavaScript kernel",
+        "JavaScript kernel's Node",
+        "Playwright's driver",
+        "Xvnc",
+    )
+    pairs = [(name, before.resident_kb[name] >> 10, after.resident_kb[name] >> 10) for name in names]
+    return ", ".join(f"{name} {was} -> {now} MB" for name, was, now in pairs if was)
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0))

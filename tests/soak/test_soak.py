@@ -1,0 +1,34 @@
+"""A twentieth of each of the long ones: nothing grows. How fast it is, no test asserts; `scripts/soak.sh` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.soak.eight_hours import eight_hours
+from tests.soak.many_cells import many_cells
+from tests.soak.many_sessions import many_sessions
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+TWENTIETH = 0.05
+HOST_GROWTH = 1.10
+
+
+async def test_five_hundred_cells_leave_nothing_open_and_the_kernel_host_as_large_as_it_was() -> None:
+    lasted = await many_cells(TWENTIETH, compared=False)
+    assert lasted.growth == []
+    assert lasted.host_ratio <= HOST_GROWTH, f"{lasted.before.resident_kb} -> {lasted.after.resident_kb}"
+
+
+async def test_screenshots_page_loads_and_tabs_leave_no_process_and_no_file() -> None:
+    worked = await eight_hours(TWENTIETH)
+    assert (worked.screenshots, worked.page_loads, worked.tabs) == (100, 25, 10)
+    assert worked.growth == []
+
+
+async def test_sessions_without_a_browser_answer_at_once(clean_environment: Path) -> None:
+    answered = await many_sessions(3, clean_environment)
+    assert answered.answers == ["0", "1", "2"]
+    assert answered.displays == 3
