@@ -57,6 +57,8 @@ class RunningCell:
         self.has_begun = False
         """True once the kernel has said anything of it."""
         self.reply_status: str | None = None
+        self.failure: tuple[str, str] | None = None
+        """The last error's name and message."""
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._refusals: dict[str, str | None] = {}
         self._failures = ""
@@ -81,7 +83,9 @@ class RunningCell:
             self._look()
         else:
             if message["header"].get("msg_type") == "error":
-                self._failures = f"{self._failures}{message['content'].get('evalue')}"[:_FAILURE_CHARS]
+                name, value = (str(message["content"].get(part)) for part in ("ename", "evalue"))
+                self.failure = name, value
+                self._failures = f"{self._failures}{value}"[:_FAILURE_CHARS]
             self.outputs.add(message)
 
     def end(self, end: End) -> None:

@@ -1,8 +1,8 @@
 """Processes that a cell forks, and those that these fork in turn.
 
 Flows in: a fork. Flows out: how much of the processor the child gets; and, once the cell was ended, no more dead children than a program
-may have forgotten. Decided here: children of the kernel are like the kernel;
-what they fork themselves gives way to everybody else. A pool of workers never comes there, a fork bomb is there after three
+may have forgotten. Decided here: children of the kernel are like the kernel,
+but go first where memory runs out; what they fork themselves gives way to everybody else. A pool of workers never comes there, a fork bomb is there after three
 forks; and the kernel host, which is to end it, would not get its turn: within half a second 650 that fork without end left it 0.2 % of two
 cores where the Linux kernel does not share by session (in a control group of its own, as containers are).
 """
@@ -14,6 +14,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from cellwright_kernel import processes
+
 _NICE: Final = 19
 _CROWD: Final = 32
 """Dead children, above which it is no program's own affair any more whether it waits for them: they count under the limit of processes."""
@@ -24,6 +26,7 @@ def have_grandchildren_give_way() -> None:
     kernel = os.getpid()
 
     def in_child() -> None:
+        processes.goes_first(os.getpid(), processes.CELLS_SCORE)
         if os.getppid() != kernel:
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, 0, _NICE)
