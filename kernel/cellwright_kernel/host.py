@@ -26,7 +26,7 @@ from cellwright_kernel.child import NotUp
 from cellwright_kernel.egress import Forwarder, proxy_environment
 from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
-from cellwright_kernel.memory import Memory, data_bytes
+from cellwright_kernel.memory import HEADROOM_BYTES, Memory, data_bytes
 from cellwright_kernel.playwright_browsers import playwright_environment
 from cellwright_kernel.server import Server, door, listener
 from cellwright_kernel.versions import versions
@@ -199,7 +199,7 @@ def _limits(language: Language, processes: int | None, memory: MemoryLimit | Non
     limits = [] if processes is None else [f"--nproc={processes}:{processes}"]
     if memory is not None:
         most = data_bytes(language, memory)
-        limits.append(f"--data={most}:{most}")
+        limits.append(f"--data={most}:{most + HEADROOM_BYTES}")
     return [shutil.which("prlimit") or "prlimit", *limits, "--"] if limits else []
 
 

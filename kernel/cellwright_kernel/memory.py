@@ -16,6 +16,8 @@ from typing import Final
 from cellwright_kernel.processes import NODE_BYTES
 from cellwright_kernel.wire import LANGUAGE_NAMES, Language, MemoryLimit
 
+HEADROOM_BYTES: Final = 128 * 1024**2
+"""What a kernel may allow itself beyond its limit, so that it outlives a cell that has used it up; four such cells, in fact."""
 _KILLS: Final = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
