@@ -67,7 +67,7 @@ class Memory:
             value: Its message.
             kernel: The kernel's process id.
         """
-        is_memory = error.endswith("MemoryError") or (error == "RangeError" and "allocation failed" in value)
+        is_memory = error.endswith("MemoryError") or (error == "RangeError" and "allocat" in value)
         if self._limit is None or not is_memory:
             return None
         had = f", and has had {shown(peak)}" if language == "python" and (peak := _peak_of(kernel)) else ""

@@ -37,11 +37,11 @@ CROWD: Final = 100
 _NICE: Final = 19
 _NODES: Final = ("node", "MainThread", "node-MainThread")
 """What Node calls itself."""
-KERNEL_SCORE: Final = 400
-"""How early a kernel is killed where memory runs out; 1000 stands for all memory. Chromium gives its pages 300, itself 0."""
+KERNEL_SCORE: Final = 300
+"""How early a kernel is killed where memory runs out; 1000 stands for all memory. Chromium gives its pages as much, and itself 0."""
 NODE_BYTES: Final = 640 * 1024**2
 """What Node reserves for code, 512 MiB, and for its threads, before any code has run; RLIMIT_DATA counts it."""
-CELLS_SCORE: Final = 800
+CELLS_SCORE: Final = 1000
 """What a cell has started goes first: its kernel keeps variables."""
 _PASSES: Final = 40
 """Sweeps after which killing gives up on processes that make new ones faster."""
@@ -117,6 +117,13 @@ def goes_first(pid: int, score: int) -> None:
     with contextlib.suppress(OSError, ValueError):  # it has ended
         if int(place.read_text()) < score:
             place.write_text(f"{score}")
+
+
+def start_of_cell(pid: int) -> None:
+    """A process was started by a cell: it goes before its kernel, unless it is a part of that."""
+    found = _process(pid)
+    if found is not None and not _is_driver(found):
+        goes_first(pid, CELLS_SCORE)
 
 
 def have_group_give_way(kernel: int) -> None:
