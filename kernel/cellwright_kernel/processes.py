@@ -112,7 +112,10 @@ def count() -> int:
 
 
 def goes_first(pid: int, score: int) -> None:
-    """Have the Linux kernel kill a process before others where memory runs out, and what it starts from now on too."""
+    """Have the Linux kernel kill a process before others where memory runs out, and what it starts from now on too.
+
+    Hostile code can undo it for itself; what takes most of the memory is killed first all the same.
+    """
     place = _PROC / str(pid) / "oom_score_adj"
     with contextlib.suppress(OSError, ValueError):  # it has ended
         if int(place.read_text()) < score:

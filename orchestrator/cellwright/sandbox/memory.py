@@ -25,6 +25,8 @@ _PREFIX: Final = "cellwright-"
 _GONE_S: Final = 2.0
 """Seconds that a group whose processes have all ended may still count as in use; a millisecond is usual."""
 _LOOK_EVERY_S: Final = 0.01
+_HAS_PROCESSES: Final = "our own group has processes"
+"""Such a one gives no controllers to groups below it."""
 _UNREACHABLE: Final = "our own group lies outside of what is mounted"
 
 _ENTER: Final = 'echo 0 >&"$0" && eval "exec $0>&-" && exec "$@"'
@@ -179,9 +181,12 @@ def _parents_v2(proc: Path) -> Iterator[Path]:
         raise _Unusable("cgroup v2 has no memory controller for us")
     yield from _with_memory(own)
     limit = own / "memory.max"
-    # a group that has processes gives no controllers to groups below it; beside it they would not be under its limit
-    if own != mount and (not limit.exists() or limit.read_text().strip() == "max"):
-        yield from _with_memory(own.parent)
+    if own == mount:
+        raise _Unusable("cgroup v2: our own group is the outermost here, and has processes")
+    if limit.exists() and limit.read_text().strip() != "max":
+        raise _Unusable(f"cgroup v2: {_HAS_PROCESSES}, and a group beside it would not be under its limit")
+    yield from _with_memory(own.parent)
+    raise _Unusable(f"cgroup v2: {_HAS_PROCESSES}, and the one around it is not ours")
 
 
 def _with_memory(parent: Path) -> Iterator[Path]:
