@@ -131,7 +131,7 @@ class Kernels:
         cell = RunningCell(request, lane.take_outputs(), self._clock)
         lane.running = cell
         if killed := self._memory.killed():
-            cell.outputs.note(f"Since the last cell: {self._memory.others_killed(killed)}")
+            cell.outputs.note(self._memory.others_killed(killed, between=True))
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
         self._running = cell
@@ -300,7 +300,7 @@ class Kernels:
                 return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
             cell.outputs.note(sentences.not_started(lane.language, lane.fault or ""))
             return "kernel_died", False
-        how = self._how_out_of_memory(lane.kernel, cell, is_dead=end == "kernel_died")
+        how = self._how_out_of_memory(lane.kernel, cell, is_dead=end == "kernel_died" and not ladder.rung)
         if end == "finished" and ladder.rung is None:
             return _OF_REPLY.get(cell.reply_status, "error"), True
         left = await self._left(lane, lane.kernel, kept=end == "finished" and lane.is_up)

@@ -48,13 +48,19 @@ class Memory:
 
     def how_killed(self) -> str:
         """Return how a kernel ended that was killed at the sandbox's limit, as a sentence."""
-        return f"It was killed because {self._reached()}. Files in home, /tmp and /dev/shm count, too."
+        return f"It was killed because the {self._reached()}. Files in home, /tmp and /dev/shm count, too."
 
-    def others_killed(self, count: int) -> str:
-        """Return what to say of other processes than the kernel that were killed at the sandbox's limit."""
+    def others_killed(self, count: int, *, between: bool = False) -> str:
+        """Return what to say of other processes than the kernel that were killed at the sandbox's limit.
+
+        Args:
+            count: How many.
+            between: Whether that was between two cells.
+        """
         who = "a process was" if count == 1 else f"{count} processes were"
+        when = "Since the last cell the" if between else "The"
         return (
-            f"Because {self._reached()}, {who} killed: of what cells started, or of the browser's pages, what had most. "
+            f"{when} {self._reached()}, and {who} killed: of what cells started, or of the browser's pages, what had most. "
             "Files in home, /tmp and /dev/shm count, too."
         )
 
@@ -81,7 +87,7 @@ class Memory:
         assert self._limit is not None  # noqa: S101 - for the type checker; something was killed
         peak = _read(self._limit.peak).strip() if self._limit.peak else ""
         most = f" (peak {shown(int(peak))})" if peak.isdigit() else ""
-        return f"the sandbox's memory limit of {shown(self._limit.sandbox_bytes)} was reached{most}"
+        return f"sandbox's memory limit of {shown(self._limit.sandbox_bytes)} was reached{most}"
 
 
 def shown(count: int) -> str:

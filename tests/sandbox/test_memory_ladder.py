@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 MEMORY = Spec(limits=Limits(memory_bytes=1536 * 1024**2))
 NO_MORE = "got no more memory: one process may have 768 MiB here"
-REACHED = "Because the sandbox's memory limit of 1.5 GiB was reached (peak 1.5 GiB), "
+REACHED = "The sandbox's memory limit of 1.5 GiB was reached (peak 1.5 GiB), and "
 HOG = "blocks = []\nwhile True: blocks.append(bytearray(50_000_000))"
 HOLD = "import time; block = bytearray(150_000_000); time.sleep(2)"
 PAGE = (

@@ -36,7 +36,7 @@ function announceChildren(outputs) {
     const announced = (...args) => {
       outputs.child();
       const child = native(...args);
-      if (child.pid) goesFirst(child.pid);
+      if (child?.pid) goesFirst(child.pid);
       return child;
     };
     childProcess[name] = Object.defineProperties(announced, Object.getOwnPropertyDescriptors(native));

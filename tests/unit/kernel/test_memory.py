@@ -45,8 +45,9 @@ def test_limit_and_peak_are_named(events: Path, tmp_path: Path) -> None:
     assert watched.how_killed().startswith(
         "It was killed because the sandbox's memory limit of 4 GiB was reached (peak 4 GiB). "
     )
-    assert "(peak 4 GiB), a process was killed: " in watched.others_killed(1)
-    assert "(peak 4 GiB), 3 processes were killed: " in watched.others_killed(3)
+    reached = "he sandbox's memory limit of 4 GiB was reached (peak 4 GiB), and "
+    assert watched.others_killed(1).startswith(f"T{reached}a process was killed: ")
+    assert watched.others_killed(3, between=True).startswith(f"Since the last cell t{reached}3 processes were killed: ")
 
 
 @pytest.mark.parametrize(
