@@ -26,9 +26,10 @@ class Headroom:
     """What lies between the soft and the hard limit; nothing where there is no limit."""
 
     def __init__(self) -> None:
-        self.ballast: mmap.mmap | None = _ballast()
+        self.ballast: mmap.mmap | None = _mapped(_BALLAST_BYTES)
         """To be let go of before `open` is called, which takes some memory itself."""
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_DATA)
+        self._now = self._soft
         self._is_there = self._soft != self._hard and resource.RLIM_INFINITY not in {self._soft, self._hard}
 
     def open(self) -> None:
@@ -38,19 +39,30 @@ class Headroom:
 
     def close(self) -> None:
         """After a cell: keep room above what is in use now, and no more than that where the cell's own limit leaves it."""
-        if self._is_there:
-            self._set(self._hard)
-            self.ballast = self.ballast or _ballast()
-            used = int(_USED.read_bytes().split()[_DATA]) * _PAGE
-            self._set(min(self._hard, max(self._soft, used + _ROOM_BYTES)))
+        if not self._is_there or (self.ballast is not None and self._now == self._soft and _has_room()):
+            return
+        self._set(self._hard)
+        self.ballast = self.ballast or _mapped(_BALLAST_BYTES)
+        used = int(_USED.read_bytes().split()[_DATA]) * _PAGE
+        self._set(min(self._hard, max(self._soft, used + _ROOM_BYTES)))
 
     def _set(self, soft: int) -> None:
         try:
             resource.setrlimit(resource.RLIMIT_DATA, (soft, self._hard))
+            self._now = soft
         except (OSError, ValueError):  # the code has set limits of its own
             self._is_there = False
 
 
-def _ballast() -> mmap.mmap:
+def _has_room() -> bool:
+    """Whether so much could be had now: after each cell, so it must be quick. A cell may have caught its MemoryError."""
+    try:
+        _mapped(_ROOM_BYTES).close()
+    except (OSError, MemoryError):
+        return False
+    return True
+
+
+def _mapped(size: int) -> mmap.mmap:
     """Counts, and takes no memory. Mapped, since the frame of a call may need a mapping too, and what malloc frees it keeps."""
-    return mmap.mmap(-1, _BALLAST_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
