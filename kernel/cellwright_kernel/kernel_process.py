@@ -103,6 +103,11 @@ class KernelProcess:
         """Return how it ended, or that it runs, as a sentence."""
         return self._child.how_it_ended() if self._child else "It was not started."
 
+    @property
+    def was_killed(self) -> bool:
+        """True once it was ended by SIGKILL."""
+        return self._child is not None and self._child.was_killed
+
     async def start(self, environment: Mapping[str, str], home: str) -> None:
         """Start it and return once it answers.
 
@@ -126,6 +131,7 @@ class KernelProcess:
             environment={**environment, processes.MARK: self.mark},
             folder=self._folder,
         )
+        processes.goes_first(self.pid, processes.KERNEL_SCORE)
         try:
             # connecting before the sockets exist would cost zmq's reconnect interval
             await self._child.wait_for(self._sockets_exist, f"{self.language} kernel", _UP_S)
@@ -193,6 +199,9 @@ class KernelProcess:
             before, there = there, processes.count()
             if there - before > processes.CROWD:
                 processes.have_group_give_way(self.pid)
+            elif there != before:
+                for process in processes.of_kernel(self.pid, self.mark):
+                    processes.goes_first(process.pid, processes.CELLS_SCORE)
 
     def ask(self) -> str:
         """Send a question that every kernel answers when it is free; return its id."""

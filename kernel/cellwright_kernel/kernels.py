@@ -21,13 +21,12 @@ from cellwright_kernel.child import NotUp
 from cellwright_kernel.deadline import Clock, SystemClock
 from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
 from cellwright_kernel.lane import Lane, late_events
+from cellwright_kernel.memory import Memory
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import End, RunningCell, so_far_events
 from cellwright_kernel.sentences import Left
 from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung
 
-_HEALTHY_S: Final = 2.0
-"""Seconds that an interrupted kernel has to answer a question; 2 ms are usual."""
 _KEYS_S: Final = 1.0
 _OF_REPLY: Final[Mapping[str | None, CellStatus]] = {"ok": "ok", "aborted": "interrupted", "abort": "interrupted"}
 """What a kernel's reply says -> the cell's status; anything else is an error."""
@@ -53,6 +52,7 @@ class Kernels:
         free_pages: Stops what keeps a page from answering and returns what to say of it.
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
+        memory: What it may have.
         image_size: Most pixels across and down of a picture.
         clock: Time, for the deadlines.
     """
@@ -68,6 +68,7 @@ class Kernels:
         free_pages: Callable[[], Awaitable[list[str]]] | None = None,
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
+        memory: Memory | None = None,
         image_size: tuple[int, int] = (2048, 2048),
         clock: Clock | None = None,
     ) -> None:
@@ -81,6 +82,7 @@ class Kernels:
         self._free_pages = free_pages
         self._screen_changed = screen_changed
         self._commands = commands
+        self._memory = memory or Memory(None)
         self._new_outputs = partial(Outputs, width=image_size[0], height=image_size[1])
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
@@ -130,6 +132,8 @@ class Kernels:
             raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
         cell = RunningCell(request, lane.take_outputs(), self._clock)
         lane.running = cell
+        if killed := self._memory.killed():
+            cell.outputs.note(self._memory.others_killed(killed, between=True))
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
         self._running = cell
@@ -261,12 +265,11 @@ class Kernels:
     async def _usable_kernel(self, lane: Lane, cell: RunningCell) -> None:
         """Wait for the desktop and for a kernel that is being mended; start one if there is none; or until the end."""
         if not self._usable.is_set():
-            await _set_or_ended(self._usable, cell)
+            await cell.unless_ended(self._usable.wait())
         if lane.mending is not None:
             await _first_of(lane.mending, cell.ended)
         if lane.is_taken and lane.is_up and not cell.ended.done():
-            lane.ask()  # it answers when it is free; the `idle` that says so might be lost
-            await _set_or_ended(lane.answered, cell)  # what an attached console sent is done, or the kernel died of it
+            await cell.unless_ended(lane.is_free())  # what an attached console sent, or the kernel died of it
         if not cell.ended.done() and not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
@@ -302,11 +305,12 @@ class Kernels:
                 return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
             cell.outputs.note(sentences.not_started(lane.language, lane.fault or ""))
             return "kernel_died", False
+        how = self._how_out_of_memory(lane.kernel, cell, is_dead=end == "kernel_died" and not ladder.rung)
         if end == "finished" and ladder.rung is None:
             return _OF_REPLY.get(cell.reply_status, "error"), True
         left = await self._left(lane, lane.kernel, kept=end == "finished" and lane.is_up)
         if ladder.rung is None:
-            cell.outputs.note(sentences.died(left, lane.kernel.how_it_ended()))
+            cell.outputs.note(sentences.died(left, how or lane.kernel.how_it_ended()))
             return "kernel_died", False
         if lane.restart_asked:
             cell.outputs.note(sentences.restarted(left))
@@ -315,6 +319,17 @@ class Kernels:
             was_killed = ladder.rung == "kill_kernel"
             cell.outputs.note(sentences.interrupted(left, deadline_s=deadline_s, was_killed=was_killed))
         return ("interrupted" if ladder.asked else "timeout"), False
+
+    def _how_out_of_memory(self, kernel: KernelProcess, cell: RunningCell, *, is_dead: bool) -> str | None:
+        """Say what became of a cell for want of memory; return how its kernel ended, if that was why."""
+        killed = self._memory.killed()
+        if killed and is_dead and kernel.was_killed:
+            return self._memory.how_killed()
+        if killed:
+            cell.outputs.note(self._memory.others_killed(killed))
+        elif cell.failure and (refused := self._memory.refused(kernel.language, *cell.failure, kernel.pid)):
+            cell.outputs.note(refused)
+        return None
 
     async def _left(self, lane: Lane, kernel: KernelProcess, *, kept: bool) -> Left:
         """End what the cell had started, or all that the kernel had if it is lost; let go of keys; look what is left."""
@@ -347,21 +362,12 @@ class Kernels:
         for sentence in await self._free_pages() if self._free_pages else ():
             lane.note(sentence)
         if lane.is_up and not (lane.restart_asked or was_killed):
-            if await self._is_healthy(lane):
+            if await lane.is_healthy():
                 lane.mending = None
                 return
             lane.note(sentences.did_not_answer(lane.language))
         lane.restart_asked = False
         await self._replace(lane)
-
-    async def _is_healthy(self, lane: Lane) -> bool:
-        lane.ask()
-        try:
-            async with asyncio.timeout(_HEALTHY_S):
-                await lane.answered.wait()
-        except TimeoutError:
-            return lane.is_taken  # it has got on to what an attached console sent
-        return True
 
     async def _replace(self, lane: Lane) -> None:
         """End a language's kernel and start its next one; a failure is left in `lane.fault`."""
@@ -392,9 +398,3 @@ class Kernels:
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:
     await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-
-
-async def _set_or_ended(event: asyncio.Event, cell: RunningCell) -> None:
-    is_set = asyncio.ensure_future(event.wait())
-    await _first_of(is_set, cell.ended)
-    is_set.cancel()

@@ -8,7 +8,7 @@ that nobody has to listen: a listener who leaves takes nothing with him, the cel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Final, Literal
 
 from cellwright_kernel import sentences
@@ -60,6 +60,8 @@ class RunningCell:
         self.has_begun = False
         """True once the kernel has said anything of it."""
         self.reply_status: str | None = None
+        self.failure: tuple[str, str] | None = None
+        """The last error's name and message."""
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._refusals: dict[str, str | None] = {}
         self._refused_pages: list[str] = []
@@ -85,7 +87,9 @@ class RunningCell:
             self._look()
         else:
             if message["header"].get("msg_type") == "error":
-                self._failures = f"{self._failures}{message['content'].get('evalue')}"[:_FAILURE_CHARS]
+                name, value = (str(message["content"].get(part)) for part in ("ename", "evalue"))
+                self.failure = name, value
+                self._failures = f"{self._failures}{value}"[:_FAILURE_CHARS]
             self.outputs.add(message)
 
     def end(self, end: End) -> None:
@@ -117,6 +121,12 @@ class RunningCell:
         """
         if len(self._refused_pages) < _REFUSALS and sentence not in self._refused_pages:
             self._refused_pages.append(sentence)
+
+    async def unless_ended(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Wait for something that the cell needs, and give it up when the cell ends before."""
+        doing = asyncio.ensure_future(work)
+        await asyncio.wait({doing, self.ended}, return_when=asyncio.FIRST_COMPLETED)
+        doing.cancel()
 
     def close(self, status: CellStatus, generation: int, *, screen_changed: bool = True) -> None:
         """Nothing more comes."""

@@ -153,7 +153,10 @@ def _usually(how: str) -> str:
 
 _MEANINGS: Final = (
     (("SIGKILL",), "memory ran out, or the code killed it"),
-    (("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"), "a compiled library failed"),
+    (
+        ("SIGSEGV", "SIGABRT", "SIGTRAP", "SIGBUS", "SIGILL", "SIGFPE"),
+        "a compiled library failed, or got no more memory",
+    ),
 )
 
 

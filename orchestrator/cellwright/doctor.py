@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from cellwright.errors import CellwrightError, EnvironmentMissing
 from cellwright.sandbox.base import Limits
 from cellwright.sandbox.bubblewrap import bubblewrap_options
-from cellwright.sandbox.limits import limits_in_force
+from cellwright.sandbox.limits import limits_here
 from cellwright.sandbox.place import UIDS, Place, take_place
 from cellwright.sandbox.runtime import (
     SYSTEM_PYTHON,
@@ -86,7 +86,7 @@ def in_force() -> list[Finding]:
     return [
         Finding(name="uid", ok=True, detail=who),
         Finding(name="network", ok=True, detail="none of its own; the only way out is the egress proxy's allow-list"),
-        *(Finding(name=name, ok=True, detail=means) for name, means in limits_in_force(Limits()).items()),
+        *(Finding(name=name, ok=True, detail=means) for name, means in limits_here(Limits()).items()),
         Finding(name="model key", ok=True, detail=f"OPENAI_API_KEY is {key}"),
     ]
 

@@ -31,7 +31,6 @@ WAITING = {
     "G16": "the helpers `screen` and `ui`: nothing waits for a window yet",
     "G21": "the accessibility helpers (`ui`)",
     "G24": "screen recording: there is none yet",
-    "K05": "memory limits: no memory group is set up yet, and on a shared machine the cell would take its memory",
     "R05": "replay",
     "R07": "replay",
     "R10": "replay",

@@ -33,7 +33,7 @@ from cellwright_kernel.python.browser import BrowserLink
 from cellwright_kernel.python.clipboard import prepare_pyperclip
 from cellwright_kernel.python.display import Show
 from cellwright_kernel.python.figures import Figures
-from cellwright_kernel.python.forked import have_grandchildren_give_way
+from cellwright_kernel.python.forked import have_children_go_first, have_grandchildren_give_way
 from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.kernel import CellKernel
 from cellwright_kernel.python.last_words import LastWordsBox
@@ -162,6 +162,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         prepare_pictures(show.notice, after_import)
         prepare_spawn(after_import)
         have_grandchildren_give_way()
+        have_children_go_first()
         kernel.namespace = Namespace(kernel.shell, show, browser)
         prepare_pyautogui()
         kernel.background = Background(self.writer)
