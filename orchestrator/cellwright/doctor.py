@@ -68,7 +68,7 @@ def examine() -> list[Finding]:
         _program("X server", "Xvnc", "-version"),
         _program("window manager", "openbox", "--version"),
         _found("keyboard compiler", "xkbcomp"),
-        _found("clipboard", "xclip"),
+        _found("clipboard of programs", "xclip"),
         _found("reader of the screen", "tesseract"),
         _chromium(),
         *(_font(name, query) for name, query in _ALPHABETS.items()),

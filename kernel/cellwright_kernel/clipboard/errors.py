@@ -19,3 +19,7 @@ class NoText(ClipboardError):
     """A picture was copied, or something else that has no text."""
 
     is_no_text = True
+
+
+class DisplayEnded(ClipboardError):
+    """There is no display; usually it is being started again."""

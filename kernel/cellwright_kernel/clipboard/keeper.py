@@ -13,10 +13,12 @@ import json
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError
+from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError, DisplayEnded
 from cellwright_kernel.clipboard.selections import Name, Selections
 
 _REQUEST_S: Final = 20.0
+_NEW_DISPLAY_S: Final = 8.0
+"""How long a request waits where the display has just ended: a new one is there in about a second."""
 
 
 class Keeper:
@@ -30,6 +32,7 @@ class Keeper:
         self.socket = socket
         self._selections: Selections | None = None
         self._server: asyncio.Server | None = None
+        self._next_start = asyncio.Event()
 
     async def start(self, display: str) -> None:
         """Listen, and own again what was owned when the display was lost; does so anew when called again.
@@ -40,6 +43,8 @@ class Keeper:
             self._selections = Selections(display)
         with contextlib.suppress(ClipboardError):
             await asyncio.to_thread(self._selections.start)
+        started, self._next_start = self._next_start, asyncio.Event()
+        started.set()
         if self._server is None:
             self._server = await asyncio.start_unix_server(self._answer, self.socket)
 
@@ -66,12 +71,25 @@ class Keeper:
         assert self._selections is not None  # noqa: S101 - for the type checker; it was made before the server
         try:
             do, name, size = _wish(await reader.readline())
-            if do == "read":
-                return {}, await asyncio.wrap_future(self._selections.read(name))
-            await asyncio.wrap_future(self._selections.write(name, await reader.readexactly(size)))
+            text = await reader.readexactly(size)
+            next_start = self._next_start
+            try:
+                return {}, await self._done(do, name, text)
+            except DisplayEnded:
+                async with asyncio.timeout(_NEW_DISPLAY_S):
+                    await next_start.wait()
+                return {}, await self._done(do, name, text)
+        except TimeoutError:
+            return {"error": "The display has ended, and no new one came. The clipboard cannot be used."}, b""
         except ClipboardError as error:
             return {"error": str(error), "is_no_text": error.is_no_text}, b""
-        return {}, b""
+
+    async def _done(self, do: str, name: Name, text: bytes) -> bytes:
+        assert self._selections is not None  # noqa: S101 - as above
+        if do == "read":
+            return await asyncio.wrap_future(self._selections.read(name))
+        await asyncio.wrap_future(self._selections.write(name, text))
+        return b""
 
 
 def _wish(line: bytes) -> tuple[str, Name, int]:

@@ -16,6 +16,8 @@ from cellwright_kernel.clipboard.link import TEXT_UTF8, Link
 ANSWER_S: Final = 2.0
 """How long another program may take for its next word."""
 
+_WANTED: Final = ("UTF8_STRING", TEXT_UTF8, "STRING")
+
 
 class Reading:
     """Asks other programs for what they have copied.
@@ -44,12 +46,15 @@ class Reading:
         """
         if self._link.display.get_selection_owner(selection) == X.NONE:
             return b""
-        for name in ("UTF8_STRING", TEXT_UTF8, "STRING"):
+        forms = self._forms(selection)
+        for name in _WANTED:
+            if forms and name not in forms:  # some give a picture's bytes to whoever asks for text
+                continue
             found = self._converted(selection, self._link.atom(name))
             if found is not None:
                 kind, value = found
                 return value.decode("latin-1").encode() if kind == Xatom.STRING else value
-        if forms := self._forms(selection):
+        if forms:
             raise NoText(f"What was copied is no text. It can be had as {', '.join(forms)}. Nothing was read.")
         return b""
 

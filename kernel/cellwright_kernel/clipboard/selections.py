@@ -21,14 +21,14 @@ from Xlib.display import Display
 from Xlib.error import ConnectionClosedError, DisplayError, XError
 from Xlib.ext import xfixes
 
-from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError
+from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError, DisplayEnded
 from cellwright_kernel.clipboard.link import Link
 from cellwright_kernel.clipboard.reading import ANSWER_S, Reading
 from cellwright_kernel.clipboard.serving import Serving
 
 Name = Literal["CLIPBOARD", "PRIMARY"]
 
-_LOST: Final = (ConnectionClosedError, DisplayError, XError, OSError)
+_LOST: Final = (ConnectionClosedError, DisplayError, OSError)
 _IDLE_S: Final = 60.0
 _OWNER_CHANGES: Final = (
     xfixes.XFixesSetSelectionOwnerNotifyMask
@@ -96,8 +96,8 @@ class Selections:
             future.set_exception(self._lost("it has ended"))
         return future
 
-    def _lost(self, why: str) -> ClipboardError:
-        return ClipboardError(f"There is no clipboard: the display {self._name} does not answer ({why}).")
+    def _lost(self, why: str) -> DisplayEnded:
+        return DisplayEnded(f"There is no clipboard: the display {self._name} does not answer ({why}).")
 
 
 class _Thread:
@@ -155,22 +155,26 @@ class _Thread:
 
     def read(self, name: Name) -> bytes:
         owned = self._owned(self._selections[name])
-        return owned[0] if owned is not None else self._reading.text(self._selections[name])
+        if owned is not None:
+            return owned[0]
+        return self._remembered() if name == "CLIPBOARD" else self._reading.text(self._selections[name])
 
     def _serve(self) -> None:
         with contextlib.suppress(*_LOST):  # the display has ended; who starts it again starts this again
             while not self._link.is_stopping:
-                self._link.pump(_IDLE_S)
+                # a job may have come, and its waking been taken, while the text of another program was read
+                self._link.pump(0.0 if self._jobs else _IDLE_S)
                 while self._jobs and not self._link.is_stopping:
                     self._work(*self._jobs.popleft())
                 if self._is_remembering:
-                    self._remember()
+                    with contextlib.suppress(ClipboardError, XError, ValueError):
+                        self._remembered()
                 if self._is_orphaned:
                     self._adopt()
         with self._taking:
             self._is_over = True
             for _, future in self._jobs:
-                future.set_exception(ClipboardError("The display has ended, and with it the clipboard."))
+                future.set_exception(DisplayEnded("The display has ended, and with it the clipboard."))
         with contextlib.suppress(*_LOST):
             self._link.display.close()
         for end in (self._wake_reader, self._wake_writer):
@@ -184,15 +188,18 @@ class _Thread:
         except ClipboardError as error:
             future.set_exception(error)
         except _LOST as error:
-            future.set_exception(ClipboardError(f"The display has ended, and with it the clipboard ({error})."))
+            future.set_exception(DisplayEnded(f"The display has ended, and with it the clipboard ({error})."))
             raise
+        except Exception as error:
+            future.set_exception(ClipboardError(f"The clipboard has failed: {error!r}"))
 
-    def _remember(self) -> None:
+    def _remembered(self) -> bytes:
+        """Read what another program has copied, and remember it."""
         self._is_remembering = False
-        with contextlib.suppress(ClipboardError):
-            text = self._reading.text(self._selections["CLIPBOARD"])
-            if text and not self._is_remembering:  # else another one has copied meanwhile
-                self._held["CLIPBOARD"] = _Held(text, is_ours=False)
+        text = self._reading.text(self._selections["CLIPBOARD"])
+        if text and not self._is_remembering:  # else another one has copied meanwhile
+            self._held["CLIPBOARD"] = _Held(text, is_ours=False)
+        return text
 
     def _adopt(self) -> None:
         self._is_orphaned = False
@@ -215,6 +222,10 @@ class _Thread:
         return self._moment
 
     def _take(self, event: Any) -> None:
+        with contextlib.suppress(XError):  # the window that it is about is gone
+            self._handle(event)
+
+    def _handle(self, event: Any) -> None:
         if event.type == X.SelectionRequest:
             self._serving.answer(event)
         elif event.type == X.SelectionNotify:
