@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from select import select
-from typing import Final
+from typing import IO, Final
 
 import httpx2
 
@@ -90,7 +90,10 @@ def program(file: Path, name: str, *arguments: str) -> Iterator[Callable[[str], 
     """
     # -P: our own folder is not where its imports come from
     command = [str(runtime_folder() / "bin" / "python"), "-P", str(file), *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+    with (
+        _shown_on_failure() as errors,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as process,
+    ):
         asked, printed = process.stdin, Printed(name, process)
         assert asked is not None  # noqa: S101 - for the type checker; it was asked for
 
@@ -103,6 +106,18 @@ def program(file: Path, name: str, *arguments: str) -> Iterator[Callable[[str], 
         finally:
             asked.close()
             ended(process)
+
+
+@contextmanager
+def _shown_on_failure() -> Iterator[IO[bytes]]:
+    """Keep what is written there, a stock kernel's warnings say, and show it only when something goes wrong."""
+    with tempfile.TemporaryFile() as kept:
+        try:
+            yield kept
+        except BaseException:
+            kept.seek(0)
+            sys.stderr.write(kept.read()[-4000:].decode(errors="replace"))
+            raise
 
 
 def _until_ready(serving: Printed) -> str:
