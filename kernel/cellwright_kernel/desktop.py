@@ -34,6 +34,7 @@ from Xlib.protocol.event import ClientMessage
 from Xlib.xobject.drawable import Window as XWindow
 
 from cellwright_kernel.child import Child, NotUp
+from cellwright_kernel.malloc import give_back
 from cellwright_kernel.processes import is_ending
 from cellwright_kernel.screen import png
 from cellwright_kernel.screen.pictures import OwnConnection, Pictures
@@ -282,7 +283,10 @@ class Desktop:
 
         def grab() -> Screenshot:
             watch.begin_anew()
-            return _take_screenshot(pictures, known)
+            try:
+                return _take_screenshot(pictures, known)
+            finally:
+                give_back()
 
         try:
             return await asyncio.to_thread(grab)

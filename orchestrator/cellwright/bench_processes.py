@@ -23,7 +23,7 @@ _OURS: Final = (
     (re.compile(rb"/node\0.*\0run-driver\0", re.DOTALL), "Playwright's driver"),
 )
 _CHROMIUM: Final = re.compile(rb"^[^\0 ]*/(?:chrome|chromium)[\0 ]")
-_TYPE: Final = re.compile(rb"--type=([\w-]+)")
+_TYPE: Final = re.compile(rb"--type=([\w-]+)(?:.*?--utility-sub-type=[\w.]*?(\w+)[\0 ])?", re.DOTALL)
 _PSS: Final = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -33,7 +33,7 @@ class Process:
 
     pid: int
     name: str
-    """Such as `kernel host`, `Chromium`, `Chromium renderer`; of what is not Cellwright's own, its program's name."""
+    """Such as `kernel host`, `Chromium`, `Chromium renderer`, `Chromium NetworkService`; of what is not Cellwright's own, its program's name."""
 
     @property
     def pss_bytes(self) -> int | None:
@@ -88,5 +88,5 @@ def _name(pid: int) -> str | None:
             return name
     if _CHROMIUM.match(command):
         kind = _TYPE.search(command)
-        return f"Chromium {kind[1].decode()}" if kind else "Chromium"
+        return f"Chromium {(kind[2] or kind[1]).decode()}" if kind else "Chromium"
     return program

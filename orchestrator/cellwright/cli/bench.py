@@ -1,15 +1,31 @@
 """`cellwright bench`: the figures that are promised, measured here.
 
-Flows in: nothing. Flows out: a few lines, or JSON. Decided here: how the figures are said.
+Flows in: which of them. Flows out: a table, or JSON. Decided here: how the figures are said, and in which order they are
+measured: one after the other, since they would disturb each other.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import Callable
+from statistics import median
+from typing import Annotated, Final
 
 import typer
 
-from cellwright.bench import measure
+from cellwright import bench_sessions, bench_throughput, bench_typing
+from cellwright.bench import Figures, measure
+from cellwright.bench_rows import Row
+from cellwright.cli.show import console_for_output
+from cellwright.cli.tables import new_table, print_table
+from cellwright.errors import UsageError
+
+_MORE: Final[dict[str, Callable[[], list[Row]]]] = {
+    "typing": bench_typing.measure,
+    "sessions": bench_sessions.measure,
+    "throughput": bench_throughput.measure,
+}
+_PARTS: Final = ("cells", *_MORE)
 
 
 def register(app: typer.Typer) -> None:
@@ -18,23 +34,50 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="PART", help=f"Measure this part; may be repeated: {', '.join(_PARTS)}."),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure a cold session, round trips and screenshots against a stock ipykernel, and JavaScript against Python."""
-    figures = measure()
-    if json:
-        print(figures.model_dump_json())
+    """Measure cells, screenshots, typing, starts, memory and ten sessions at once, each beside the stock way; takes two minutes."""
+    parts = only or _PARTS
+    for part in parts:
+        if part not in _PARTS:
+            raise UsageError(f"There is no part {part!r} to measure. Nothing was started. Use {', '.join(_PARTS)}.")
+    figures = measure() if "cells" in parts else None
+    rows = [row for part, of_part in _MORE.items() if part in parts for row in of_part()]
+    if as_json:
+        said = figures.model_dump() if figures else {}
+        print(json.dumps({**said, "rows": [{**row.model_dump(), "ratio": row.ratio} for row in rows]}))
         return
-    print(f"cold session, first answer included   {' '.join(f'{ms:.0f}' for ms in figures.cold_session_ms)} ms")
-    print(f"log(1) over POST /execute             {figures.execute_ms} ms (median)")
-    print(f"print(1), stock ipykernel, raw client {figures.baseline_ms} ms (median)")
-    print(f"ratio                                 {figures.ratio}")
-    print(f"1+1 in Python over POST /execute      {figures.python_ms} ms (median)")
-    print(f"1+1 in JavaScript, in turns with it   {figures.javascript_ms} ms (median)")
-    print(f"ratio                                 {figures.javascript_ratio}")
-    print(f"display(pyautogui.screenshot())       {figures.screenshot_ms} ms (median, 1440x1000, over POST /execute)")
-    if figures.stock_screenshot_ms is None:
-        print("the same in a stock ipykernel         not measured: scrot is not installed")
-    else:
-        print(f"the same, stock: scrot, Pillow        {figures.stock_screenshot_ms} ms (median, raw client)")
-        print(f"stock takes                           {figures.screenshot_ratio} times as long")
+    console = console_for_output()
+    table = new_table(console, "what", "Cellwright", "baseline", "ratio", "the baseline is")
+    for row in (*(_of_cells(figures) if figures else ()), *rows):
+        baseline = "not measured" if row.baseline is None else f"{row.baseline:g} {row.unit}"
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        table.add_row(row.what, f"{row.ours:g} {row.unit}", baseline, ratio, row.stock)
+    print_table(table, console)
+
+
+def _of_cells(figures: Figures) -> list[Row]:
+    """What `measure` says, as rows."""
+    stock = "print(1) in a stock ipykernel, raw client"
+    scrot = "stock pyautogui and Pillow, in a stock ipykernel"
+    no_scrot = "not measured: scrot is not installed"
+    return [
+        _row("log(1) over POST /execute", figures.execute_ms, figures.baseline_ms, stock),
+        _row("1+1 in JavaScript", figures.javascript_ms, figures.python_ms, "1+1 in Python, in turns with it"),
+        _row(
+            "display(pyautogui.screenshot())",
+            figures.screenshot_ms,
+            figures.stock_screenshot_ms,
+            scrot if figures.stock_screenshot_ms else no_scrot,
+        ),
+        _row("first request of a guide's client", round(median(figures.cold_session_ms)), None, "none"),
+    ]
+
+
+def _row(what: str, ours: float, baseline: float | None, stock: str) -> Row:
+    return Row(what=what, ours=ours, baseline=baseline, unit="ms", stock=stock)

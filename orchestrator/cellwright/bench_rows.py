@@ -1,0 +1,32 @@
+"""One row of the benchmark's table: what is measured, ours, and its baseline in the same run.
+
+Flows in: figures. Flows out: a value that a table or JSON shows. Decided here: that a row names its baseline, and what
+stands in it where the baseline could not be measured here: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Unit = Literal["ms", "MB", "cells/s"]
+
+
+class Row(BaseModel):
+    """One row."""
+
+    model_config = ConfigDict(frozen=True)
+
+    what: str
+    ours: float
+    baseline: float | None
+    """Absent: could not be measured here; `stock` says why."""
+    unit: Unit
+    stock: str
+    """What the baseline is."""
+
+    @property
+    def ratio(self) -> float | None:
+        """`ours / baseline`; less is better but for `cells/s`."""
+        return round(self.ours / self.baseline, 2) if self.baseline else None
