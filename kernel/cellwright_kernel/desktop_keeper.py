@@ -17,6 +17,7 @@ from typing import Final
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.desktop import Desktop, Screenshot
+from cellwright_kernel.program_bus import ProgramBus
 from cellwright_kernel.wire import HostSettings
 
 _RESTARTS: Final = 5
@@ -64,6 +65,7 @@ class DesktopKeeper:
         self._environment = environment
         self._note = note
         self._desktop = self._new_desktop()
+        self._bus = ProgramBus(folder, settings.home)
         self._browser: Browser | None = None
         self._last: Screenshot | None = None
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
@@ -84,6 +86,7 @@ class DesktopKeeper:
             "DISPLAY": self._desktop.display,
             "CELLWRIGHT_CDP": self._browser.cdp_url,
             "CELLWRIGHT_DOWNLOADS": str(self._browser.playwrights_downloads),
+            **self._bus.environment(),
         }
 
     async def start(self, port_is_up: asyncio.Event) -> None:
@@ -96,6 +99,7 @@ class DesktopKeeper:
             NotUp: what did not come up, with the end of its log.
         """
         await self._desktop.start_display()
+        self._bus.open(self._desktop.display)
         self._browser = browser = Browser(self._settings, self._desktop.display, self._folder, self._environment)
         failed: list[Exception] = []
         try:
@@ -155,9 +159,10 @@ class DesktopKeeper:
         return await self._browser.free_pages() if self._browser else []
 
     async def stop(self) -> None:
-        """End browser and desktop, in this order."""
+        """End browser, bus and desktop, in this order."""
         if self._browser is not None:
             await self._browser.stop()
+        await self._bus.close()
         await self._desktop.stop()
 
     async def _start_again(self) -> bool:
@@ -196,7 +201,8 @@ class DesktopKeeper:
         """Start display and browser again; the display's number must stay, since the kernels know it."""
         assert self._browser is not None  # noqa: S101 - as above
         display = self._desktop.display
-        await self.stop()
+        await self._browser.stop()
+        await self._desktop.stop()
         self._desktop = self._new_desktop(display)
         self._last = None
         await self._desktop.start()

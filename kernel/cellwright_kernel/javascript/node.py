@@ -28,6 +28,7 @@ import playwright
 
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
+from cellwright_kernel.javascript.ui import UiCalls
 
 _DRIVER: Final = Path(playwright.__file__).parent / "driver"
 _RUNNER: Final = Path(__file__).parent / "runner.cjs"
@@ -66,6 +67,7 @@ class Node:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self.screen = ScreenCalls(self._tell)
+        self._ui = UiCalls(self._tell)
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._rest = bytearray()  # of a line that has not come whole
@@ -117,6 +119,7 @@ class Node:
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
         self.screen.cancel()
+        self._ui.cancel()
         if self._pipes is not None:
             self._pipes.interrupt(serial)
 
@@ -159,6 +162,8 @@ class Node:
             self._read_children()
         elif message["type"] == "screen":
             self.screen.take(message)
+        elif message["type"] == "ui":
+            self._ui.take(message)
         elif message["type"] != "answer":
             self._publisher.take(message)
         else:

@@ -20,6 +20,7 @@ const { installErrors } = require('./errors.cjs');
 const { installProcess } = require('./process.cjs');
 const { Screen } = require('./screen.cjs');
 const { installTimers } = require('./timers.cjs');
+const { Ui } = require('./ui.cjs');
 
 const [requestsFd, messagesFd, controlFd] = process.argv.slice(2).map(Number);
 process.argv.length = 1;
@@ -37,6 +38,7 @@ installTimers(origins);
 modules.install();
 const browser = new BrowserLink(outputs, origins);
 const screen = new Screen(channel, origins);
+const ui = new Ui(channel, origins, () => browser.connected);
 const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
 const cells = new Cells({ channel, origins, outputs, evaluator, browser });
@@ -47,6 +49,7 @@ cells.wasStopped = (serial) => interrupts.wasStopped(serial);
 function take(request) {
   if (request.do === 'run') cells.run(request);
   else if (request.do === 'screen') screen.take(request);
+  else if (request.do === 'ui') ui.take(request);
   else channel.send({ type: 'answer', id: request.id, content: completion[request.do](request) });
 }
 

@@ -1,6 +1,6 @@
 """What a cell finds defined.
 
-Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`, `browser`,
+Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`, `ui`, `browser`,
 `context` and `page` as soon as a cell mentions them. Decided here: what costs time or memory is there only once it is named; a name
 that the model has given another meaning keeps it.
 """
@@ -47,6 +47,8 @@ class Namespace:
             await self._bind_screen()
         if "CELLWRIGHT_CDP" in os.environ:
             await self._bind_browser(names)
+        if "ui" in names and "DISPLAY" in os.environ:
+            self._bind_ui()
 
     def _bind_pyautogui(self) -> None:
         if not self._is_free("pyautogui"):
@@ -67,9 +69,19 @@ class Namespace:
         except Exception as error:
             self._show.notice(f"screen is not there: {error}")
 
+    def _bind_ui(self) -> None:
+        if not self._is_free("ui"):
+            return
+        try:
+            from cellwright_kernel.python.ui import Ui
+
+            self._set("ui", self._bound.get("ui") or Ui(lambda: self._browser.browser))
+        except Exception as error:
+            self._show.notice(f"ui is not there: {error}")
+
     async def _bind_browser(self, names: frozenset[str]) -> None:
         wanted = [name for name in _BROWSER_NAMES if self._is_free(name)]
-        is_named = bool(names.intersection(wanted))
+        is_named = bool(names.intersection((*wanted, "ui")))  # `ui` reads pages through the same objects
         if not (is_named or (wanted and self._browser.is_kept)):
             return
         try:

@@ -1,0 +1,117 @@
+"""What Node asks of `ui` -> answers.
+
+Flows in: Node's calls, each with what its own Playwright said of the pages. Flows out: trees and elements as JSON. Decided here:
+each call is a background task in a thread of its own loop, which ends with the call or with the cell's interrupt; a box has x,
+y, width and height, and an outline travels with its tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from cellwright_kernel.screen.loop_thread import LoopThread
+    from cellwright_kernel.ui.elements import Box, Element, Tree
+    from cellwright_kernel.ui.looking import Looking
+
+Message = dict[str, Any]
+
+_AT_MOST: Final = 1_000
+"""Elements that one answer carries."""
+
+
+class UiCalls:
+    """Answers what Node asks of `ui`.
+
+    Args:
+        tell: Sends Node an answer; it is called in the event loop's thread.
+    """
+
+    def __init__(self, tell: Callable[[Message], None]) -> None:
+        self._tell = tell
+        self._thread: LoopThread | None = None
+        self._looking: Looking | None = None
+        self._waits: set[Future[Message]] = set()
+
+    def take(self, asked: Message) -> None:
+        """Begin to answer one call."""
+        loop = asyncio.get_running_loop()
+        try:
+            future = self._begun(asked)
+        except Exception as error:
+            self._tell(_failure(error) | {"do": "ui", "call": asked["call"]})
+            return
+        self._waits.add(future)
+
+        def answer(done: Future[Message]) -> None:
+            self._waits.discard(done)
+            try:
+                said = done.result()
+            except (Exception, CancelledError) as error:
+                said = _failure(error)
+            loop.call_soon_threadsafe(self._tell, said | {"do": "ui", "call": asked["call"]})
+
+        future.add_done_callback(answer)
+
+    def cancel(self) -> None:
+        """End the calls of a cell that was interrupted."""
+        for wait in tuple(self._waits):
+            wait.cancel()
+
+    def _begun(self, asked: Message) -> Future[Message]:
+        """Begin to look; what that needs is loaded when it is first asked for."""
+        from cellwright_kernel.screen.loop_thread import LoopThread  # noqa: PLC0415 - as it says
+        from cellwright_kernel.ui.looking import Looking  # noqa: PLC0415 - the same
+
+        name = os.environ.get("DISPLAY")
+        if not name:
+            raise RuntimeError("There is no desktop in this session.")
+        if self._thread is None or self._looking is None:
+            self._thread, self._looking = LoopThread("ui"), Looking(name)
+        return self._thread.submit(_answered(self._looking, asked))
+
+
+async def _answered(looking: Looking, asked: Message) -> Message:
+    from cellwright_kernel.ui.elements import is_window  # noqa: PLC0415 - loaded already
+
+    role, name, exact, window = asked["arguments"]
+    tree = await looking.look(asked["pages"], is_for_windows=asked["name"] == "find" and is_window(role))
+    tree = tree.of_window(window)
+    if asked["name"] == "tree":
+        return {"value": _plain_tree(tree)}
+    found = tree.find(role, name, exact=bool(exact))
+    return {"value": {"elements": [_plain(one, is_whole=False) for one in found[:_AT_MOST]], "missing": found.missing}}
+
+
+def _plain_tree(tree: Tree) -> Message:
+    windows = [_plain(window, is_whole=True) for window in tree.windows]
+    return {"windows": windows, "problems": list(tree.problems), "outline": str(tree)}
+
+
+def _plain(element: Element, *, is_whole: bool) -> Message:
+    x, y = element.center if element.seen else (None, None)
+    plain: Message = {
+        "role": element.role,
+        "name": element.name,
+        "box": _box(element.box),
+        "center": None if x is None else {"x": x, "y": y},
+        "states": list(element.states),
+        "value": element.value,
+        "note": element.note,
+        "described": element.described(),
+    }
+    if is_whole:
+        plain["children"] = [_plain(child, is_whole=True) for child in element.children]
+    return plain
+
+
+def _box(box: Box | None) -> dict[str, int] | None:
+    return box and dict(zip(("x", "y", "width", "height"), box, strict=True))
+
+
+def _failure(error: BaseException) -> Message:
+    return {"error": {"name": type(error).__name__, "message": str(error)}}
