@@ -65,10 +65,13 @@ class Ui {
   }
 
   async #look(name, { role, name: called, exact, window }, failure) {
-    const pages = name === 'find' && isWindow(role) ? [] : await this.#pages();
+    const pages = name === 'find' && isWindow(role) ? [] : await this.#pages(failure);
+    return this.#ask(name, [role ?? null, called ?? null, exact ?? false, window ?? null], pages, failure);
+  }
+
+  #ask(name, args, pages, failure) {
     const call = ++this.#last;
     const answer = new Promise((resolve, reject) => this.#calls.set(call, { resolve, reject, failure }));
-    const args = [role ?? null, called ?? null, exact ?? false, window ?? null];
     this.#channel.send({ type: 'ui', call, name, arguments: args, pages });
     return answer;
   }
@@ -77,15 +80,8 @@ class Ui {
     const began = Date.now();
     for (;;) {
       const at = Date.now();
-      let missing;
-      try {
-        const { elements, missing: said } = await this.#look('find', asked, failure);
-        if (elements.length) return elementOf(elements[0]);
-        missing = said;
-      } catch (error) {
-        if (error.name !== 'LookupError') throw error;
-        missing = error.message; // the window may yet come
-      }
+      const { elements, missing } = await this.#look('find', asked, failure);
+      if (elements.length) return elementOf(elements[0]);
       const now = Date.now();
       if (now - began >= limitMs) {
         failure.name = 'TimeoutError';
@@ -96,32 +92,41 @@ class Ui {
     }
   }
 
-  async #pages() {
+  async #pages(failure) {
     if (!process.env.CELLWRIGHT_CDP) return [];
     const browser = this.#browser();
     if (!browser?.isConnected()) return [{ problem: NO_BROWSER }];
-    const pages = browser.contexts().flatMap((context) => context.pages());
-    return Promise.all(pages.slice(0, PAGES).map(raw));
+    const open = browser.contexts().flatMap((context) => context.pages());
+    const pages = open.filter((page) => !page.isClosed()).slice(0, PAGES);
+    const raws = await Promise.all(pages.map((page) => answerOf(page, measured)));
+    const inSight = await this.#ask('in_sight', [], raws, failure);
+    const withElements = async (raw, at) => (inSight[at] ? { ...raw, ...(await answerOf(pages[at], read)) } : raw);
+    return Promise.all(raws.map(withElements));
   }
 }
 
 /** What a page says; it never fails for what a page does. */
-async function raw(page) {
-  const url = page.url();
+async function answerOf(page, asked) {
   try {
-    const measure = await within(MEASURE_MS, page.evaluate(MEASURE));
-    if (!measure.visible) return { url, measure };
-    const snapshot = await within(SNAPSHOT_MS, page.ariaSnapshotJSON({ mode: 'ai', boxes: true, timeout: SNAPSHOT_MS }));
-    const frames = {};
-    const place = async (ref) => {
-      frames[ref] = await page.locator(`aria-ref=${ref}`).evaluate(FRAME, undefined, { timeout: FRAME_MS }).catch(() => null);
-    };
-    await Promise.all(framesIn(snapshot).slice(0, FRAMES).map(place));
-    return { url, measure, snapshot, frames };
+    return await asked(page);
   } catch (error) {
-    if (page.isClosed()) return { url: 'closed' };
-    return { problem: `The page ${url} ${error.isLate ? SILENT : `was not read: ${String(error.message).split('\n')[0]}`}` };
+    const why = error.isLate ? SILENT : `was not read: ${String(error.message).split('\n')[0]}`;
+    return { url: page.url(), problem: `The page ${page.url()} ${why}` };
   }
+}
+
+async function measured(page) {
+  return { url: page.url(), measure: await within(MEASURE_MS, page.evaluate(MEASURE)) };
+}
+
+async function read(page) {
+  const snapshot = await within(SNAPSHOT_MS, page.ariaSnapshotJSON({ mode: 'ai', boxes: true, timeout: SNAPSHOT_MS }));
+  const frames = {};
+  const place = async (ref) => {
+    frames[ref] = await page.locator(`aria-ref=${ref}`).evaluate(FRAME, undefined, { timeout: FRAME_MS }).catch(() => null);
+  };
+  await Promise.all(framesIn(snapshot).slice(0, FRAMES).map(place));
+  return { snapshot, frames };
 }
 
 function within(limitMs, promise) {

@@ -78,12 +78,13 @@ class UiCalls:
 async def _answered(looking: Looking, asked: Message) -> Message:
     from cellwright_kernel.ui.elements import is_window  # noqa: PLC0415 - loaded already
 
+    if asked["name"] == "in_sight":
+        return {"value": await looking.in_sight(asked["pages"])}
     role, name, exact, window = asked["arguments"]
     tree = await looking.look(asked["pages"], is_for_windows=asked["name"] == "find" and is_window(role))
-    tree = tree.of_window(window)
     if asked["name"] == "tree":
-        return {"value": _plain_tree(tree)}
-    found = tree.find(role, name, exact=bool(exact))
+        return {"value": _plain_tree(tree.of_window(window))}
+    found = tree.find(role, name, exact=bool(exact), window=window)
     return {"value": {"elements": [_plain(one, is_whole=False) for one in found[:_AT_MOST]], "missing": found.missing}}
 
 

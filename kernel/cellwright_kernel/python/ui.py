@@ -77,9 +77,8 @@ class Ui:
             exact: True: its whole name.
             window: Only within windows with this in their title.
         """
-        _text(role, "role"), _text(name, "name")
-        tree = self._do(self._look(is_for_windows=is_window(role))).of_window(_text(window, "window"))
-        return tree.find(role, name, exact=exact)
+        _text(role, "role"), _text(name, "name"), _text(window, "window")
+        return self._do(self._look(is_for_windows=is_window(role))).find(role, name, exact=exact, window=window)
 
     def wait(
         self,
@@ -131,16 +130,12 @@ class Ui:
         while True:
             asked = time.monotonic()
             tree = await self._look(is_for_windows=is_window(role))
-            try:
-                found = tree.of_window(window).find(role, name, exact=exact)
-                missing = found.missing
-            except LookupError as no_window:
-                found, missing = Found((), ""), str(no_window)
+            found = tree.find(role, name, exact=exact, window=window)
             if found:
                 return found[0]
             now = time.monotonic()
             if now - began >= limit_s:
-                raise TimeoutError(f"It did not come within {limit_s:g} s. {missing}")
+                raise TimeoutError(f"It did not come within {limit_s:g} s. {found.missing}")
             await asyncio.sleep(min(max(_AGAIN_S, now - asked), max(0.0, began + limit_s - now)))
 
     async def _pages(self) -> list[dict[str, Any]]:
@@ -150,23 +145,33 @@ class Ui:
         if browser is None or not browser.is_connected():
             return [{"problem": _NO_BROWSER}]
         pages = [page for context in browser.contexts for page in context.pages]
-        return list(await asyncio.gather(*map(_raw, pages[:_PAGES])))
+        pages = [page for page in pages[:_PAGES] if not page.is_closed()]
+        raws = await asyncio.gather(*(_answer(page, _measured(page)) for page in pages))
+        in_sight = await asyncio.wrap_future(self._thread.submit(self._looking.in_sight(raws)))
+        seen = [page for page, is_seen in zip(pages, in_sight, strict=True) if is_seen]
+        more = iter(await asyncio.gather(*(_answer(page, _read(page)) for page in seen)))
+        return [raw | next(more) if is_seen else raw for raw, is_seen in zip(raws, in_sight, strict=True)]
 
 
-async def _raw(page: Page) -> dict[str, Any]:
+async def _answer(page: Page, asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     """Return what a page says, in the form that `PageReader` takes; never raises for what a page does."""
-    raw: dict[str, Any] = {"url": page.url}
     try:
-        async with asyncio.timeout(_MEASURE_S):
-            raw["measure"] = await page.evaluate(MEASURE)
-        if raw["measure"]["visible"]:
-            raw["snapshot"] = await _snapshot(page)
-            refs = list(_frames_in(raw["snapshot"]))[:_FRAMES]
-            raw["frames"] = dict(zip(refs, await asyncio.gather(*(_frame(page, ref) for ref in refs)), strict=True))
+        return await asked
     except Exception as error:
         why = _SILENT if isinstance(error, TimeoutError) else f"was not read: {str(error).partition(chr(10))[0]}"
-        return {"problem": f"The page {page.url} {why}"} if not page.is_closed() else {"url": "closed"}
-    return raw
+        return {"url": page.url, "problem": f"The page {page.url} {why}"}
+
+
+async def _measured(page: Page) -> dict[str, Any]:
+    async with asyncio.timeout(_MEASURE_S):
+        return {"url": page.url, "measure": await page.evaluate(MEASURE)}
+
+
+async def _read(page: Page) -> dict[str, Any]:
+    snapshot = await _snapshot(page)
+    refs = list(_frames_in(snapshot))[:_FRAMES]
+    places = await asyncio.gather(*(_frame(page, ref) for ref in refs))
+    return {"snapshot": snapshot, "frames": dict(zip(refs, places, strict=True))}
 
 
 async def _snapshot(page: Page) -> Any:

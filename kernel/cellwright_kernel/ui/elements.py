@@ -163,10 +163,14 @@ class Tree:
             raise LookupError(f"There is no window {title!r} on the screen; {self._windows_there()}")
         return Tree(kept, self.problems)
 
-    def find(self, role: str | None, name: str | None, *, exact: bool = False) -> Found:
-        """Return the elements with this role (as it is, or as AT-SPI calls it) and this in their name."""
-        found = [element for element in self if _fits(element, role, name, exact=exact)]
-        return Found(found, self._missing(role, name))
+    def find(self, role: str | None, name: str | None, *, exact: bool = False, window: str | None = None) -> Found:
+        """Return the elements with this role (as it is, or as AT-SPI calls it) and this in their name, in such windows."""
+        try:
+            tree = self.of_window(window)
+        except LookupError as missing:
+            return Found((), str(missing))
+        found = [element for element in tree if _fits(element, role, name, exact=exact)]
+        return Found(found, "" if found else tree._missing(role, name))
 
     def _missing(self, role: str | None, name: str | None) -> str:
         what = (role or "element") + (f" named {name!r}" if name is not None else "")

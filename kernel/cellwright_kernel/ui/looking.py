@@ -12,18 +12,22 @@ program asks for it.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from cellwright_kernel.screen.pictures import OwnConnection
 from cellwright_kernel.ui.elements import MUTE, Box, Element, Tree, clean, overlap
-from cellwright_kernel.ui.pages import PageReader, within
+from cellwright_kernel.ui.pages import PageReader, place_of, title_of, within
 from cellwright_kernel.ui.programs import Programs, ProgramWindow, Said, moved
 from cellwright_kernel.ui.windows import Window, program_of, windows_of
 
 _DISPLAY_S: Final = 3.0
+_LIST_S: Final = 1.0
+_LIST_BYTES: Final = 1024 * 1024
 _DIALOGS: Final = frozenset({"dialog", "alert"})
 SILENT: Final = "it does not answer"
 
@@ -65,6 +69,19 @@ class Looking:
         said = None if is_for_windows else await self._programs.ask()
         return assembled(windows, said, pages)
 
+    async def in_sight(self, pages: Sequence[Raw]) -> list[bool]:
+        """Return which pages are in sight, since in each window only one tab is: pages that Playwright drives all say they are.
+
+        Args:
+            pages: What they said, as yet without snapshots.
+        """
+        if len(pages) < 2:
+            return ["measure" in page for page in pages]
+        async with asyncio.timeout(_DISPLAY_S):
+            windows = await asyncio.to_thread(self._windows)
+            latest = await asyncio.to_thread(_latest_pages, os.environ.get("CELLWRIGHT_CDP", ""))
+        return chosen(windows, latest, pages)
+
     def _windows(self) -> list[Window]:
         with self._connection.use() as display:
             return windows_of(display)
@@ -93,6 +110,42 @@ def assembled(windows: Sequence[Window], said: Said | None, pages: Iterable[Raw]
         above = [other.box for other in windows[:at] if not other.is_minimized]
         tops.append(replace(top, children=tuple(_covered(child, above) for child in top.children)))
     return Tree((*loose, *tops, *hidden), tuple(problems))
+
+
+def chosen(windows: Sequence[Window], latest: Sequence[tuple[str, str]], pages: Sequence[Raw]) -> list[bool]:
+    """Return which pages are in sight: of those that fill a window the one with its title, else the one shown last.
+
+    Args:
+        windows: Topmost first.
+        latest: Addresses and titles of pages, the one shown last first.
+        pages: What they said.
+    """
+    order = {page: -at for at, page in reversed(list(enumerate(latest)))}
+    waiting = {at: place for at, raw in enumerate(pages) if (place := place_of(raw))}
+    is_shown = [False] * len(pages)
+    for window in windows:
+        fitting = [at for at, place in waiting.items() if not window.is_dialog and overlap(place, window.box) == place]
+
+        def how_well(at: int, window: Window = window) -> tuple[bool, int]:
+            title = title_of(pages[at])
+            return _has_title(window, title), order.get((clean(pages[at].get("url", "")), title), -len(latest))
+
+        if fitting:
+            best = max(fitting, key=how_well)
+            is_shown[best] = True
+            del waiting[best]
+    return is_shown
+
+
+def _latest_pages(address: str) -> list[tuple[str, str]]:
+    """Return Chromium's pages as it lists them, the one that was shown last first; none when it does not answer."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is never proxied
+    try:
+        with opener.open(f"{address}/json/list", timeout=_LIST_S) as response:
+            listed = json.loads(response.read(_LIST_BYTES))
+        return [(clean(one["url"]), clean(one["title"])) for one in listed if one["type"] == "page"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _as_element(window: Window) -> Element:
@@ -153,16 +206,17 @@ def _window_of(page: Element, windows: Sequence[Window]) -> int | None:
     def how_well(at: int) -> tuple[bool, bool, int]:
         window = windows[at]
         is_browser = "chrom" in window.program.casefold()
-        has_title = bool(page.name) and window.title.startswith(page.name.rstrip("…"))
-        return is_browser, has_title, _area(overlap(window.box, page.box))
+        return is_browser, _has_title(window, page.name), _area(overlap(window.box, page.box))
 
     return max(fitting, key=how_well)
 
 
+def _has_title(window: Window, title: str) -> bool:
+    return bool(title) and window.title.startswith(title.rstrip("…"))
+
+
 def _hidden(raw: Raw) -> Element:
-    measure = raw.get("measure")
-    title = measure.get("title", "") if isinstance(measure, Mapping) else ""
-    return Element("page", clean(title), None, ("hidden",), "", clean(raw.get("url", "")))
+    return Element("page", title_of(raw), None, ("hidden",), "", clean(raw.get("url", "")))
 
 
 def _covered(element: Element, above: Sequence[Box]) -> Element:

@@ -54,8 +54,8 @@ class PageReader:
     """Makes elements of one page; at most so many of them are read.
 
     Args:
-        raw: `url`; `measure` (what `MEASURE` gives), `snapshot` and `frames` (by their references, what `FRAME` gives); or
-            a `problem`, when the page did not answer.
+        raw: `url`; `measure` (what `MEASURE` gives), and of a page in sight `snapshot` and `frames` (by their references,
+            what `FRAME` gives); or a `problem`, when the page did not answer.
     """
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
@@ -63,12 +63,12 @@ class PageReader:
         self._left = _MOST
 
     def page(self) -> Element | None:
-        """Return the page as an element; None when it is not visible, or did not answer."""
+        """Return the page as an element; None when it is not in sight, or says nothing of where it is."""
         measure = self._raw.get("measure")
         space = _space_of(measure) if isinstance(measure, Mapping) else None
-        if space is None or not measure or not measure.get("visible"):
+        if space is None or not measure or "snapshot" not in self._raw:
             return None
-        children = self._elements(self._raw.get("snapshot") or (), space, 0)
+        children = self._elements(self._raw["snapshot"], space, 0)
         title, url = clean(measure.get("title", "")), clean(self._raw.get("url", ""))
         return Element("page", title, space.sight, note=url, children=tuple(children), seen=space.sight)
 
@@ -113,6 +113,19 @@ class PageReader:
             down=space.down * down,
         )
         return replace(inner, sight=overlap(inner.box(0, 0, width, height), space.sight))
+
+
+def place_of(raw: Mapping[str, Any]) -> Box | None:
+    """Return where a page says it is on the screen."""
+    measure = raw.get("measure")
+    space = _space_of(measure) if isinstance(measure, Mapping) else None
+    return space.sight if space else None
+
+
+def title_of(raw: Mapping[str, Any]) -> str:
+    """Return what a page calls itself."""
+    measure = raw.get("measure")
+    return clean(measure.get("title", "")) if isinstance(measure, Mapping) else ""
 
 
 def within(page: Element, window: Element) -> Element:
