@@ -99,7 +99,7 @@ class DesktopKeeper:
             NotUp: what did not come up, with the end of its log.
         """
         await self._desktop.start_display()
-        self._bus.open(self._desktop.display)
+        await self._bus.open(self._desktop.display)
         self._browser = browser = Browser(self._settings, self._desktop.display, self._folder, self._environment)
         failed: list[Exception] = []
         try:
@@ -206,6 +206,7 @@ class DesktopKeeper:
         self._desktop = self._new_desktop(display)
         self._last = None
         await self._desktop.start()
+        await self._bus.open(display)
         await self._browser.start()
 
     def _new_desktop(self, display: str | None = None) -> Desktop:

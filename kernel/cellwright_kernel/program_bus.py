@@ -1,7 +1,7 @@
 """The bus on which programs say what their windows show (AT-SPI), and which is their session bus as well.
 
     bus = ProgramBus(folder, home)          # a private, existing folder
-    bus.open(":7")                          # from here on programs can connect
+    await bus.open(":7")                    # from here on programs can connect; again when the display was started again
     bus.environment()                       # what programs need to find it
     await bus.close()
 
@@ -10,7 +10,9 @@ session in which no program asks for it pays for a socket only (with the registr
 a desktop has two, a launcher and a service manager; that nothing else can be activated on it; and that it is started again
 when it ended. If it cannot be, connections are refused rather than left waiting, since a program that starts waits for its bus.
 
-Toolkits find it without a session manager: GTK 3 and 4, Qt and Java take AT_SPI_BUS_ADDRESS before they ask anybody.
+Toolkits find it without a session manager: by AT_SPI_BUS_ADDRESS (GTK 3) or by the property of the display's root window of nearly the
+same name (Qt 5, and who was started without our environment); neither asks further then whether it is wanted. GTK 4.8 connects,
+and does not register without more of a desktop session; its windows count as those of programs that tell nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
+
+from Xlib import Xatom
+from Xlib import display as xlib
 
 _SERVICES: Final = Path("/usr/share/dbus-1/accessibility-services")
 """Of at-spi2-core: the registry, and nothing more."""
@@ -82,16 +87,21 @@ class ProgramBus:
             "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1",
         }
 
-    def open(self, display: str) -> None:
-        """Take connections from here on, unless the daemon or the registry is not installed.
+    async def open(self, display: str) -> None:
+        """Take connections from here on, and have the display name the bus, unless daemon or registry are not installed.
 
         Args:
-            display: Such as `:7`; the registry needs it.
+            display: Such as `:7`, and up.
         """
-        if self._listener is not None or shutil.which("dbus-daemon") is None or not _SERVICES.is_dir():
+        if shutil.which("dbus-daemon") is None or not _SERVICES.is_dir():
             return
+        self._environment["DISPLAY"] = display  # the registry needs it
+        if self._listener is None:
+            self._listen()
+        await asyncio.to_thread(_name_on, display, self._address)
+
+    def _listen(self) -> None:
         (self._folder / "bus.conf").write_text(_CONFIGURATION)
-        self._environment |= {"DISPLAY": display}
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self._folder / "bus"))
         listener.listen(_BACKLOG)
@@ -168,3 +178,13 @@ class ProgramBus:
             asyncio.get_running_loop().remove_reader(listener)
             listener.close()
             (self._folder / "bus").unlink(missing_ok=True)
+
+
+def _name_on(display: str, address: str) -> None:
+    connection = xlib.Display(display)
+    try:
+        root = connection.screen().root
+        root.change_property(connection.intern_atom("AT_SPI_BUS"), Xatom.STRING, 8, address.encode())
+        connection.sync()
+    finally:
+        connection.close()

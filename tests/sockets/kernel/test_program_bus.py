@@ -19,10 +19,18 @@ from cellwright_kernel.program_bus import ProgramBus
 pytestmark = [pytest.mark.slow]
 
 
+@pytest.fixture(autouse=True)
+def no_display(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Note what would be named on a display; tests of the desktop have one."""
+    named: list[tuple[str, str]] = []
+    monkeypatch.setattr(program_bus, "_name_on", lambda *what: named.append(what))
+    return named
+
+
 @pytest.fixture
 async def bus(tmp_path: Path) -> AsyncIterator[ProgramBus]:
     opened = ProgramBus(tmp_path, str(tmp_path))
-    opened.open(":0")
+    await opened.open(":0")
     yield opened
     await opened.close()
 
@@ -50,9 +58,13 @@ async def test_nothing_runs_until_somebody_connects_and_then_only_the_registry_c
     assert bus.pid > 0
 
 
-async def test_the_same_address_serves_for_both(bus: ProgramBus) -> None:
+async def test_the_same_address_serves_for_both_and_is_named_on_the_display_each_time(
+    bus: ProgramBus, no_display: list[tuple[str, str]]
+) -> None:
     environment = bus.environment()
     assert environment["AT_SPI_BUS_ADDRESS"] == environment["DBUS_SESSION_BUS_ADDRESS"]
+    await bus.open(":0")
+    assert no_display == [(":0", environment["AT_SPI_BUS_ADDRESS"])] * 2
 
 
 async def test_a_daemon_that_was_killed_is_started_again_by_the_next_connection(bus: ProgramBus) -> None:
@@ -68,7 +80,7 @@ async def test_a_daemon_that_keeps_ending_is_given_up_and_programs_are_refused_a
 ) -> None:
     monkeypatch.setattr(program_bus, "_AS_HANDED", "exit 1")
     bus = ProgramBus(tmp_path, str(tmp_path))
-    bus.open(":0")
+    await bus.open(":0")
     with pytest.raises(OSError, match=r"."):
         await _names(bus)
     assert bus.environment() == {}
@@ -81,14 +93,14 @@ async def test_without_a_daemon_on_this_machine_there_is_no_bus(
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     bus = ProgramBus(tmp_path, str(tmp_path))
-    bus.open(":0")
+    await bus.open(":0")
     assert (bus.environment(), _files(tmp_path)) == ({}, [])
     await bus.close()
 
 
 async def test_once_closed_no_process_and_no_socket_is_left(tmp_path: Path) -> None:
     bus = ProgramBus(tmp_path, str(tmp_path))
-    bus.open(":0")
+    await bus.open(":0")
     await _names(bus)
     pid = bus.pid
     await bus.close()

@@ -163,13 +163,6 @@ def test_pages_and_programs_stand_in_their_windows_and_what_is_under_another_is_
     assert tree.problems == ("The page c does not answer.",)
 
 
-def test_a_program_that_counts_from_its_windows_corner_is_set_right() -> None:
-    ok = Element("button", "OK", (30, 20, 20, 20), seen=(30, 20, 20, 20))
-    told = Element("window", "Save", (0, 0, 198, 98), children=(ok,))
-    tree = assembled([_window("Save", (300, 400, 198, 98), 5)], Said((ProgramWindow(5, told),)), [])
-    assert tree.find("button", "OK")[0].center == (340, 430)
-
-
 def test_a_page_cannot_claim_to_be_beyond_its_window() -> None:
     raw = {
         "url": "http://a/",
