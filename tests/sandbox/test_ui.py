@@ -60,12 +60,15 @@ async def test_a_button_of_a_page_is_clicked_and_a_field_is_filled(session: Sess
     await _shown(session)
     code = """
 click(role='textbox', name='city')
+async with asyncio.timeout(5):
+    while 'focused' not in ui.find('textbox', 'City')[0].states:
+        await asyncio.sleep(0.02)
 pyautogui.write('Chur')
 click(role='button', name='send')
 log(ui.wait('page', 'Sent').name)
 log(ui.find('textbox', 'City')[0].value)
 log(ui.find('textbox')[0].states)"""
-    assert await _said(session, code) == ["Sent", "Chur", "()"]
+    assert await _said(session, f"import asyncio\n{code}") == ["Sent", "Chur", "()"]
 
 
 async def test_what_is_out_of_sight_says_so_and_is_clicked_once_scrolled_to_also_in_frames(session: Session) -> None:
@@ -288,6 +291,20 @@ log(len(found.name)); log(found.name.isprintable())
 log(str(ui.tree(window='evil')).count('\n'))
 end(program)"""
     assert await _said(session, code) == ["200", "True", "0"]
+
+
+async def test_once_the_display_was_started_again_all_is_listed_as_before(tmp_path: Path) -> None:
+    async with Session.open(runs=tmp_path) as session:
+        await _said(session, _HELPERS + "first = dialog('x')\nui.wait('button', 'OK')")
+        killed = await session.execute(
+            "for p in os.listdir('/proc'):\n"
+            "    if p.isdigit() and open(f'/proc/{p}/comm').read() == 'Xvnc\\n':\n        os.kill(int(p), signal.SIGKILL)"
+        )
+        assert killed.status == "ok", killed.text
+        code = "second = dialog('y')\nui.wait('button', 'OK')\nlog([one.role for one in ui.tree().windows])"
+        assert (await _said(session, code))[-1] == "['dialog', 'window']"
+        code = "console.log((await ui.tree()).windows.map((one) => one.role).join(' '))"
+        assert (await _said(session, code, "javascript"))[-1] == "dialog window"
 
 
 async def test_nothing_runs_before_it_is_needed_and_nothing_is_left(

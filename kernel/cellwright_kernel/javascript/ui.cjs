@@ -123,7 +123,7 @@ async function read(page) {
   const snapshot = await within(SNAPSHOT_MS, page.ariaSnapshotJSON({ mode: 'ai', boxes: true, timeout: SNAPSHOT_MS }));
   const frames = {};
   const place = async (ref) => {
-    frames[ref] = await page.locator(`aria-ref=${ref}`).evaluate(FRAME, undefined, { timeout: FRAME_MS }).catch(() => null);
+    frames[ref] = await within(FRAME_MS, page.locator(`aria-ref=${ref}`).evaluate(FRAME)).catch(() => null);
   };
   await Promise.all(framesIn(snapshot).slice(0, FRAMES).map(place));
   return { snapshot, frames };

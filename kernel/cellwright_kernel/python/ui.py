@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MEASURE_S: Final = 2.0
 _SNAPSHOT_S: Final = 5.0
-_FRAME_MS: Final = 1_000
+_FRAME_S: Final = 1.0
 _FRAMES: Final = 30
 _PAGES: Final = 50
 _AGAIN_S: Final = 0.1
@@ -186,8 +186,9 @@ async def _snapshot(page: Page) -> Any:
 
 async def _frame(page: Page, ref: str) -> Any:
     try:
-        return await page.locator(f"aria-ref={ref}").evaluate(FRAME, timeout=_FRAME_MS)
-    except Exception:  # it has gone meanwhile
+        async with asyncio.timeout(_FRAME_S):
+            return await page.locator(f"aria-ref={ref}").evaluate(FRAME)
+    except Exception:  # it has gone meanwhile, or does not answer
         return None
 
 

@@ -83,6 +83,12 @@ class Looking:
         return chosen(windows, latest, pages)
 
     def _windows(self) -> list[Window]:
+        try:
+            return self._windows_once()
+        except ConnectionError:  # the display may have been started again since the last look
+            return self._windows_once()
+
+    def _windows_once(self) -> list[Window]:
         with self._connection.use() as display:
             return windows_of(display)
 

@@ -12,6 +12,7 @@ wheels and works without. libatspi's own binding would need PyGObject and a GLib
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -88,6 +89,7 @@ class Programs:
     def __init__(self, address: str | None) -> None:
         self._address = address
         self._bus: MessageBus | None = None
+        self._heard: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
 
     async def ask(self) -> Said:
@@ -119,6 +121,7 @@ class Programs:
         async with self._connecting:
             if self._bus is None or not self._bus.connected:
                 self._bus = await MessageBus(bus_address=self._address).connect()
+                self._heard = asyncio.ensure_future(_until_gone(self._bus))
             return self._bus
 
     def _forget(self) -> None:
@@ -214,6 +217,12 @@ class _Reader:
     async def _call(self, path: str, asked: _Asked) -> Any:
         async with self._turn:
             return await _call(self._bus, (self._name, path), asked)
+
+
+async def _until_gone(bus: MessageBus) -> None:
+    """Hear of the connection's end, so that asyncio does not complain in a cell that nobody did."""
+    with contextlib.suppress(Exception):
+        await bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
 
 
 async def _all(works: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
