@@ -151,14 +151,14 @@ class Tree:
         return "\n".join(lines) or "There is no window on the screen."
 
     def of_window(self, title: str | None) -> Tree:
-        """Return the tree of those windows alone whose title has this in it; case makes no difference.
+        """Return the tree of those windows alone whose title, or their page's, has this in it; case makes no difference.
 
         Raises:
             LookupError: there is none; with those there are.
         """
         if title is None:
             return self
-        kept = tuple(window for window in self.windows if _is_within(title, window.name))
+        kept = tuple(window for window in self.windows if _is_titled(window, title))
         if not kept:
             raise LookupError(f"There is no window {title!r} on the screen; {self._windows_there()}")
         return Tree(kept, self.problems)
@@ -235,6 +235,13 @@ def _has_role(element: Element, role: str) -> bool:
     wanted = aria_role(role)
     is_top = element.role in _WINDOWS and element.note != ""
     return element.role == wanted or (wanted == "window" and is_top)
+
+
+def _is_titled(window: Element, title: str) -> bool:
+    pages = (
+        child.name for child in window.children if child.role == "page"
+    )  # a window takes their titles a moment later
+    return any(_is_within(title, name) for name in (window.name, *pages))
 
 
 def _is_within(wanted: str, name: str) -> bool:

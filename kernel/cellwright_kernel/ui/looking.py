@@ -222,7 +222,7 @@ def _covered(element: Element, above: Sequence[Box]) -> Element:
     if not above:
         return element
     children = tuple(_covered(child, above) for child in element.children)
-    if element.seen is None:
+    if element.seen is None or element.role == "page":  # its middle says nothing of what is in it
         return replace(element, children=children)
     x, y = element.center
     is_under = any(left <= x < left + width and top <= y < top + height for left, top, width, height in above)

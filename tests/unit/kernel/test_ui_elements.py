@@ -73,6 +73,8 @@ def test_elements_are_found_by_role_and_name(role: str | None, name: str | None,
 def test_windows_are_chosen_by_what_is_in_their_title() -> None:
     assert [element.name for element in _TREE.find("button", None, window="save")] == ["OK", 'Say "no"']
     assert [window.name for window in _TREE.of_window("PLAIN").windows] == ["Plain"]
+    late = Element("window", "about:blank", children=(Element("page", "Shop"),))
+    assert Tree((late,)).of_window("shop").windows == (late,)
     there = 'there are: "Save changes", "Plain", "Orders - Chromium".'
     with pytest.raises(LookupError, match=f"^There is no window 'gone' on the screen; {there}$"):
         _TREE.of_window("gone")
