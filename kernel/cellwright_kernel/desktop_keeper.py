@@ -19,6 +19,7 @@ from cellwright_kernel.child import NotUp
 from cellwright_kernel.clipboard.clipboard import WHERE
 from cellwright_kernel.clipboard.keeper import Keeper
 from cellwright_kernel.desktop import Desktop, Screenshot
+from cellwright_kernel.program_bus import ProgramBus
 from cellwright_kernel.wire import HostSettings
 
 _RESTARTS: Final = 5
@@ -67,6 +68,7 @@ class DesktopKeeper:
         self._note = note
         self._desktop = self._new_desktop()
         self._clipboard = Keeper(folder / "clipboard")
+        self._bus = ProgramBus(folder, settings.home)
         self._browser: Browser | None = None
         self._last: Screenshot | None = None
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
@@ -83,7 +85,7 @@ class DesktopKeeper:
         """Return what programs need to find the desktop and the browser."""
         if not self._desktop.has_display:
             return {}
-        found = {"DISPLAY": self._desktop.display, WHERE: str(self._clipboard.socket)}
+        found = {"DISPLAY": self._desktop.display, WHERE: str(self._clipboard.socket), **self._bus.environment()}
         if self._browser is not None:
             found["CELLWRIGHT_CDP"] = self._browser.cdp_url
             found["CELLWRIGHT_DOWNLOADS"] = str(self._browser.playwrights_downloads)
@@ -99,6 +101,7 @@ class DesktopKeeper:
             NotUp: what did not come up, with the end of its log.
         """
         await self._desktop.start_display()
+        await self._bus.open(self._desktop.display)
         if self._settings.browser:
             self._browser = Browser(self._settings, self._desktop.display, self._folder, self._environment)
         failed: list[Exception] = []
@@ -161,10 +164,11 @@ class DesktopKeeper:
         return await self._browser.free_pages() if self._browser else []
 
     async def stop(self) -> None:
-        """End browser and desktop, in this order."""
+        """End browser, bus and desktop, in this order."""
         if self._browser is not None:
             await self._browser.stop()
         await self._clipboard.stop()
+        await self._bus.close()
         await self._desktop.stop()
 
     @property
@@ -206,10 +210,14 @@ class DesktopKeeper:
     async def _restart_desktop(self) -> None:
         """Start display and browser again; the display's number must stay, since the kernels know it."""
         display = self._desktop.display
-        await self.stop()
+        if self._browser is not None:
+            await self._browser.stop()
+        await self._clipboard.stop()
+        await self._desktop.stop()
         self._desktop = self._new_desktop(display)
         self._last = None
         await self._desktop.start()
+        await self._bus.open(display)
         await self._clipboard.start(display)
         if self._browser is not None:
             await self._browser.start()

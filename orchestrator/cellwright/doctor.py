@@ -44,6 +44,9 @@ _ALPHABETS: Final = {"Latin": ":lang=en", "CJK": ":lang=zh-cn", "emoji": ":chars
 """What the desktop's fonts must show, and how fontconfig is asked for it."""
 
 
+_REGISTRY: Final = Path("/usr/share/dbus-1/accessibility-services/org.a11y.atspi.Registry.service")
+
+
 class Finding(BaseModel):
     """One line of the doctor: a requirement, found or not."""
 
@@ -70,6 +73,8 @@ def examine() -> list[Finding]:
         _found("keyboard compiler", "xkbcomp"),
         _found("clipboard of programs", "xclip"),
         _found("reader of the screen", "tesseract"),
+        _found("bus of programs", "dbus-daemon"),
+        _registry(),
         _chromium(),
         *(_font(name, query) for name, query in _ALPHABETS.items()),
         _disk(),
@@ -99,6 +104,14 @@ def _python() -> Finding:
     if said.ok:
         return Finding(name="python", ok=False, detail=f"{SYSTEM_PYTHON} is {said.detail}; 3.11 or later is needed")
     return said.model_copy(update={"name": "python"})
+
+
+def _registry() -> Finding:
+    """Look for the part of AT-SPI that knows the programs; the bus starts it by this file."""
+    name = "accessibility"
+    if _REGISTRY.is_file():
+        return Finding(name=name, ok=True, detail=str(_REGISTRY))
+    return Finding(name=name, ok=False, detail=f"there is no {_REGISTRY}: at-spi2-core is missing", remedy=SETUP)
 
 
 def _program(name: str, program: str, option: str) -> Finding:

@@ -28,8 +28,6 @@ WAITING = {
     "A11": "the loop for every Responses server: limits of pictures by model profile",
     "A12": "compaction: no history is shortened yet",
     "C04": "the warm pool: every session starts its own sandbox yet",
-    "G16": "the helpers `screen` and `ui`: nothing waits for a window yet",
-    "G21": "the accessibility helpers (`ui`)",
     "G24": "screen recording: there is none yet",
     "R05": "replay",
     "R07": "replay",

@@ -17,13 +17,17 @@ class Asks {
     this.#origins = origins;
   }
 
-  /** `helper` is `screen` or `clipboard`, `name` one of its calls. */
-  ask(helper, name, args) {
+  /** `helper` is `screen`, `clipboard` or `ui`, `name` one of its calls; a failure made here has the cell's line in its stack. */
+  ask(helper, name, args, failure = new Error('')) {
     const call = ++this.#last;
-    const failure = new Error(''); // made here, so that its stack shows the cell's line
     const promise = new Promise((resolve, reject) => this.#calls.set(call, { resolve, reject, failure }));
     this.#channel.send({ type: 'ask', helper, call, name, arguments: args });
     return afterwards(this.#origins, promise);
+  }
+
+  /** One promise of what takes several calls; `work` gets the failure that each of them is to have. */
+  whole(work) {
+    return afterwards(this.#origins, work(new Error('')));
   }
 
   /** An answer from the Python side. */

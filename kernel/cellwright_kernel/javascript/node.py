@@ -31,6 +31,7 @@ from cellwright_kernel.javascript.asked import Asked
 from cellwright_kernel.javascript.clipboard import ClipboardCalls
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
+from cellwright_kernel.javascript.ui import UiCalls
 from cellwright_kernel.processes import NODE_BYTES
 
 _DRIVER: Final = Path(playwright.__file__).parent / "driver"
@@ -72,7 +73,8 @@ class Node:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self.screen = ScreenCalls()
-        self._asked = Asked(self._tell, {"screen": self.screen, "clipboard": ClipboardCalls()})
+        self._ui = UiCalls()
+        self._asked = Asked(self._tell, {"screen": self.screen, "clipboard": ClipboardCalls(), "ui": self._ui})
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._rest = bytearray()  # of a line that has not come whole
@@ -124,6 +126,7 @@ class Node:
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
         self.screen.cancel()
+        self._ui.cancel()
         if self._pipes is not None:
             self._pipes.interrupt(serial)
 

@@ -22,6 +22,7 @@ const { installErrors } = require('./errors.cjs');
 const { installProcess } = require('./process.cjs');
 const { installScreen } = require('./screen.cjs');
 const { installTimers } = require('./timers.cjs');
+const { installUi } = require('./ui.cjs');
 
 const [requestsFd, messagesFd, controlFd] = process.argv.slice(2).map(Number);
 process.argv.length = 1;
@@ -41,6 +42,7 @@ const browser = new BrowserLink(outputs, origins);
 const asks = new Asks(channel, origins);
 installScreen(asks);
 installClipboard(asks);
+installUi(asks, () => browser.connected);
 const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
 const cells = new Cells({ channel, origins, outputs, evaluator, browser });

@@ -77,6 +77,11 @@ class BrowserLink:
         self.real_stderr = real_stderr
         after_import.do("playwright._impl.transport", self._keep_driver_apart)
 
+    @property
+    def browser(self) -> Browser | None:
+        """Playwright's browser as it was last seen alive; None before a cell needed it."""
+        return self._attached.browser if self._attached else None
+
     async def objects(self, *, is_named: bool, page_is_ours: bool = True) -> Attached:
         """The three objects, alive.
 
