@@ -58,6 +58,7 @@ def serve(
         lifespan="on",
         timeout_graceful_shutdown=CLOSING_S,
         access_log=False,
+        proxy_headers=False,  # who asks is known by the token, not by an address
         ws="websockets-sansio",
         ws_max_size=CHUNK_BYTES,
         ws_per_message_deflate=False,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -51,7 +52,6 @@ CELL_BYTES: Final = 256 * 1024**2
 FILE_BYTES: Final = 512 * 1024**2
 SCREEN_BYTES: Final = 64 * 1024**2
 
-_HOST: Final = "http://sandbox"
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _FILES: Final = TypeAdapter(list[FileInfo])
 _Answer = TypeVar("_Answer", Ready, KernelConnection)
@@ -225,11 +225,11 @@ class Door:
             raise SandboxLost("The sandbox was closed.")
         request = httpx2.Request(
             method,
-            _HOST + path,
+            _url(path),
             content=content,
             params=params,
             headers=headers,
-            extensions={"timeout": httpx2.Timeout(silence_s).as_dict()},
+            extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), silence_s)},
         )
         # that limit is one between two reads: whoever sends a byte now and then is never silent
         whole = asyncio.timeout(whole_s)
@@ -250,6 +250,11 @@ class Door:
             raise SandboxLost("The kernel host fell silent.") from error
         except httpx2.HTTPError as error:
             raise SandboxLost(f"The connection to the kernel host broke: {error or type(error).__name__}.") from error
+
+
+@lru_cache(64)
+def _url(path: str) -> httpx2.URL:
+    return httpx2.URL(f"http://sandbox{path}")
 
 
 def _file_url(path: str) -> str:
