@@ -1,8 +1,7 @@
 """The kernel host's end of one kernel's sockets: requests go in on `shell`; replies, states and outputs come back.
 
 Flows in: requests; what the kernel sends. Flows out: its messages, each handed on whole, in the order of its socket.
-Decided here: that what is malformed or wrongly signed is as if it had not come, since code in a kernel can write to its
-sockets; and that a kernel which sends without end leaves the event loop to others in between.
+Decided here: that a kernel which sends without end leaves the event loop to others in between.
 
 `jupyter_client`'s asynchronous client does the same with some tasks and futures a message, 1 ms a cell; its `Session`
 makes and signs the messages here as well.
@@ -12,23 +11,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from hmac import compare_digest
 from pathlib import Path
 from typing import Any, Final
 
 import zmq
-from jupyter_client.session import DELIM, Session
+from jupyter_client.session import Session
 
+from cellwright_kernel import messages
+from cellwright_kernel.messages import Message
 from cellwright_kernel.wire import Channel
 
 _AT_ONCE: Final = 32
 """Messages of one socket that are handed on before others get their turn."""
 _SILENCE_S: Final = 0.05
 """After so much of it nothing more is on its way; what was sent is here already."""
-_PARTS: Final = ("header", "parent_header", "metadata", "content")
-_MALFORMED: Final = (ValueError, TypeError, KeyError, RecursionError)
 
-Message = dict[str, Any]
 Take = Callable[[Message], None]
 
 
@@ -55,7 +52,7 @@ class Channels:
     @property
     def session_id(self) -> str:
         """What the headers of our own requests carry."""
-        return self._session.session
+        return str(self._session.session)
 
     def socket(self, channel: Channel) -> Path:
         """Return the Unix socket of a channel."""
@@ -64,8 +61,8 @@ class Channels:
     def send(self, kind: str, content: Message, metadata: Message | None = None) -> str:
         """Send a request; return the id by which messages name it."""
         message = self._session.msg(kind, content, metadata=metadata)
-        self._shell.send_multipart(self._session.serialize(message))
-        if self._shell in self._takes:  # the socket's descriptor tells a change once, and sending may have taken it
+        messages.send(self._shell, self._session.serialize(message))
+        if self._shell in self._takes:
             asyncio.get_running_loop().call_soon(self._read, self._shell)
         return str(message["header"]["msg_id"])
 
@@ -74,13 +71,13 @@ class Channels:
         loop = asyncio.get_running_loop()
         for socket, take in ((self._shell, on_reply), (self._iopub, on_message)):
             self._takes[socket] = take
-            loop.add_reader(socket.getsockopt(zmq.FD), self._read, socket)
+            loop.add_reader(int(socket.getsockopt(zmq.FD)), self._read, socket)
             loop.call_soon(self._read, socket)
 
     def hush(self) -> None:
         """Hand nothing on any more; what comes waits."""
         for socket in self._takes:
-            asyncio.get_running_loop().remove_reader(socket.getsockopt(zmq.FD))
+            asyncio.get_running_loop().remove_reader(int(socket.getsockopt(zmq.FD)))
         self._takes = {}
 
     async def silence(self) -> None:
@@ -99,7 +96,7 @@ class Channels:
         self._context.destroy(linger=0)
 
     def _connected(self, channel: Channel, kind: int) -> zmq.Socket[Any]:
-        socket = self._context.socket(kind)
+        socket: zmq.Socket[Any] = self._context.socket(kind)
         if kind == zmq.DEALER:
             socket.identity = self._session.bsession
         socket.connect(f"ipc://{self.socket(channel)}")
@@ -111,25 +108,13 @@ class Channels:
             return
         try:
             for _ in range(_AT_ONCE):
-                if not socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+                if not messages.is_waiting(socket):
                     return
                 self._came.set()
-                message = self._message(socket.recv_multipart())
-                if message is not None:
-                    take(message)
+                found = messages.read(self._session, socket.recv_multipart())
+                if found is not None:
+                    take(found[1])
         except BaseException:
             asyncio.get_running_loop().call_soon(self._read, socket)
             raise
         asyncio.get_running_loop().call_soon(self._read, socket)
-
-    def _message(self, frames: list[bytes]) -> Message | None:
-        session = self._session
-        try:
-            at = frames.index(DELIM)
-            signature, *parts = frames[at + 1 : at + 6]
-            if len(parts) != len(_PARTS) or not compare_digest(signature, session.sign(parts)):
-                return None
-            message = {name: session.unpack(part) for name, part in zip(_PARTS, parts, strict=True)}
-        except _MALFORMED:
-            return None
-        return message if all(isinstance(part, dict) for part in message.values()) else None

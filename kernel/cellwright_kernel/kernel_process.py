@@ -21,8 +21,9 @@ from typing import Final, get_args
 from jupyter_client.connect import write_connection_file
 
 from cellwright_kernel import processes
-from cellwright_kernel.channels import Channels, Message, Take
+from cellwright_kernel.channels import Channels, Take
 from cellwright_kernel.child import Child
+from cellwright_kernel.messages import Message
 from cellwright_kernel.python.last_words import LastWords, read_begun, read_last_words
 from cellwright_kernel.wire import Channel, KernelConnection, Language
 
