@@ -47,6 +47,8 @@ from cellwright_kernel.tunnel import CHUNK_BYTES, tunnel
 from cellwright_kernel.wire import CODE_BYTES, POST_BYTES, Channel, Event, Execute, FileInfo, Language, Ready
 
 _READY_S: Final = 30.0
+_KEEP_ALIVE_S: Final = 3600
+"""A model thinks for longer than the usual five seconds between two cells, and a new connection costs a cell 0.5 ms."""
 _LISTING: Final = TypeAdapter(list[FileInfo])
 
 
@@ -115,6 +117,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=1,
+                timeout_keep_alive=_KEEP_ALIVE_S,
                 ws="websockets-sansio",
                 ws_max_size=CHUNK_BYTES,
                 ws_per_message_deflate=False,

@@ -42,9 +42,14 @@ class ShellChannel:
         self._task: asyncio.Task[None] | None = None
         self.io_loop = IOLoop.current()
 
-    def serve(self, handle: Handle) -> None:
-        """Handle requests from now on, in the running loop of this thread."""
-        self._handle = handle
+    def serve(self, handle: Handle, at_once: Callable[[Message], None]) -> None:
+        """Handle requests from now on, in the event loop of this thread.
+
+        Args:
+            handle: Handles one.
+            at_once: Is called first, in the moment when the request is read; it raises nothing.
+        """
+        self._handle, self._at_once = handle, at_once
         self._loop = asyncio.get_event_loop()
         self._loop.add_reader(int(self._socket.getsockopt(zmq.FD)), self._read)
         self._loop.call_soon(self._read)
@@ -62,6 +67,7 @@ class ShellChannel:
         while self._task is None and not self._socket.closed and messages.is_waiting(self._socket):
             found = messages.read(self._session, self._socket.recv_multipart())
             if found is not None:
+                self._at_once(found[1])
                 self._task = self._loop.create_task(self._handle(*found))
                 self._task.add_done_callback(self._handled)
 
@@ -85,7 +91,7 @@ class Answering(Kernel):  # type: ignore[misc]
         self.io_loop = IOLoop.current()
         self._control_lock = asyncio.Lock()
         self.control_stream.on_recv(self.dispatch_control, copy=False)
-        self.shell_stream.serve(self.answer)
+        self.shell_stream.serve(self.answer, self.before)
         self._say("starting", {})
 
     async def answer(self, identities: list[bytes], request: Message) -> None:
@@ -94,7 +100,6 @@ class Answering(Kernel):  # type: ignore[misc]
         header = extract_header(request)
         handler = self.shell_handlers.get(kind)
         try:
-            await self.before(kind, request)
             self.set_parent(identities, request)
             self._say("busy", header)
             if handler is not None:
@@ -105,7 +110,7 @@ class Answering(Kernel):  # type: ignore[misc]
             self.log.exception("A request failed")
         self._say("idle", header)
 
-    async def before(self, kind: str, request: Message) -> None:
+    def before(self, request: Message) -> None:
         """Do what comes even before busy is said; nothing, unless a kernel has something to do."""
 
     def _say(self, state: str, header: Message) -> None:

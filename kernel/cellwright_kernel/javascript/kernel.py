@@ -68,22 +68,24 @@ class JavaScriptKernel(Answering):
         if self._running is not None:
             self.node.interrupt(self._running.cell.serial)
 
-    async def before(self, kind: str, request: dict[str, Any]) -> None:
-        """Have Node compute while busy is being said (0.1 ms)."""
-        if kind == "execute_request":
-            await self._begin(request)
+    def before(self, request: dict[str, Any]) -> None:
+        """Have Node compute while busy is being said (0.1 ms), unless something has to be there first."""
+        code = request["content"].get("code")
+        if request["header"].get("msg_type") == "execute_request" and not _SCREEN.search(str(code)):
+            self._begin(request)
 
-    async def _begin(self, parent: dict[str, Any]) -> None:
+    def _begin(self, parent: dict[str, Any]) -> None:
         cell, name = self._posted(parent)
         self.publisher.open(cell)
         code = str(parent["content"].get("code", ""))
-        if _SCREEN.search(code):
-            await self.node.screen.begin()
         answer = self.node.ask({"do": "run", "cell": cell.serial, "number": name, "code": code})
         self._running = _Running(cell, answer)
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Answer for the cell that runs; no answer if Node dies of it."""
+        if self._running is None:
+            await self.node.screen.begin()
+            self._begin(parent)
         assert self._running is not None  # noqa: S101 - for the type checker; it was begun
         cell = self._running.cell
         try:

@@ -24,6 +24,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import playwright
 
 from cellwright_kernel.javascript.publisher import Publisher
@@ -154,7 +155,7 @@ class Node:
         return lines
 
     def _take(self, line: bytes) -> None:
-        message = json.loads(line)
+        message = _message(line)
         if line == _CHILD:
             self._read_children()
         elif message["type"] == "screen":
@@ -240,7 +241,7 @@ class _Pipes:
 
     def send(self, request: Message) -> None:
         assert self._transport is not None  # noqa: S101 - for the type checker; it was opened
-        self._transport.write(json.dumps(request).encode() + b"\n")
+        self._transport.write(_line(request))
 
     def interrupt(self, serial: int) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -250,6 +251,21 @@ class _Pipes:
         os.close(self.messages[0])
         if self._transport is not None:
             self._transport.close()
+
+
+def _line(request: Message) -> bytes:
+    try:
+        return orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # code with a lone surrogate
+        return json.dumps(request).encode() + b"\n"
+
+
+def _message(line: bytes) -> Message:
+    try:
+        message: Message = orjson.loads(line)
+    except ValueError:  # a text with a lone surrogate, which came as an escape
+        message = json.loads(line)
+    return message
 
 
 def _read_some(fd: int) -> bytes | None:

@@ -26,8 +26,10 @@ def bench(
         print(figures.model_dump_json())
         return
     print(f"cold session, first answer included   {' '.join(f'{ms:.0f}' for ms in figures.cold_session_ms)} ms")
-    print(f"log(1) over POST /execute             {figures.execute_ms} ms (median)")
-    print(f"print(1), stock ipykernel, raw client {figures.baseline_ms} ms (median)")
+    print(f"log(1) over POST /execute             {figures.execute_ms} ms (median), {figures.execute_p99_ms} ms (p99)")
+    print(
+        f"print(1), stock ipykernel, raw client {figures.baseline_ms} ms (median), {figures.baseline_p99_ms} ms (p99)"
+    )
     print(f"ratio                                 {figures.ratio}")
     print(f"1+1 in Python over POST /execute      {figures.python_ms} ms (median)")
     print(f"1+1 in JavaScript, in turns with it   {figures.javascript_ms} ms (median)")

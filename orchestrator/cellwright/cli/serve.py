@@ -54,6 +54,7 @@ def serve(
     config = uvicorn.Config(
         app,
         http=BoundedHead,
+        loop="asyncio",  # uvloop, which uvicorn would take if it were there, cannot start a process as another user
         log_level="warning",
         lifespan="on",
         timeout_graceful_shutdown=CLOSING_S,
