@@ -14,6 +14,7 @@ const { valueText } = require('./values.cjs');
 class Cells {
   #parts;
   #running = null;
+  #begun = 0; // serial of the latest cell
   wasInterrupted = () => false;
   wasStopped = () => false;
 
@@ -23,7 +24,7 @@ class Cells {
 
   /** A request that a stop has interrupted comes again. */
   run({ id, cell, number, code }) {
-    if (this.#running?.id === id) return;
+    if (cell <= this.#begun) return;
     const { origins, browser } = this.#parts;
     const origin = origins.begin(cell, number);
     const running = { id, origin, source: new Source(code, number) };
@@ -39,6 +40,7 @@ class Cells {
       isNow = false;
     });
     this.#running = running;
+    this.#begun = cell;
   }
 
   /** End a cell and what it has planned. May be called more than once. */

@@ -7,6 +7,8 @@ what is said when its heap was full.
 
 The pipes: requests go in and messages come out as JSON, one a line; an interrupt is four bytes, the cell's serial number.
 What goes in is read by a thread of Node's that listens while a cell runs, and the end of such a pipe is the end of Node.
+A cell goes to the main thread as well, straight, which saves 0.15 ms, but no more once anything was interrupted: a stop
+that comes in the moment in which such a cell is read may leave that way unusable, and the thread keeps requests back meanwhile.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import fcntl
 import json
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -74,6 +77,7 @@ class Node:
         self._raw: dict[str, _Raw] = {}
         self._last_words = ""
         self._asked = 0
+        self._was_interrupted = False
         self.ended = asyncio.Event()
         """Set once it has ended and all that it said was handed on."""
 
@@ -81,7 +85,7 @@ class Node:
         """Start it; what is asked before it is up waits in the pipe."""
         self._pipes = pipes = _Pipes()
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        handed = [pipes.requests[0], pipes.messages[1], pipes.control[0]]
+        handed = [pipes.requests[0], pipes.messages[1], pipes.control[0], pipes.cells[0]]
         command = [str(_DRIVER / "node"), *_FLAGS, str(_RUNNER), *map(str, handed)]
         self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
             command,
@@ -112,12 +116,14 @@ class Node:
             return answer
         self._asked += 1
         self._answers[self._asked] = answer
-        self._pipes.send(request | {"id": self._asked})
+        straight = request["do"] == "run" and not self._was_interrupted
+        self._pipes.send(request | {"id": self._asked}, straight=straight)
         return answer
 
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
         self.screen.cancel()
+        self._was_interrupted = True
         if self._pipes is not None:
             self._pipes.interrupt(serial)
 
@@ -226,10 +232,11 @@ class _Raw:
 
 
 class _Pipes:
-    """The three pipes; of each, one end is Node's."""
+    """The four pipes; of each, one end is Node's."""
 
     def __init__(self) -> None:
-        self.requests, self.messages, self.control = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+        self.requests, self.messages, self.control, self.cells = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
+        os.set_blocking(self.cells[1], False)
         for _, writing in (self.requests, self.messages):
             with contextlib.suppress(PermissionError):  # a user has so much room for pipes and no more
                 fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -239,9 +246,14 @@ class _Pipes:
         pipe = os.fdopen(self.requests[1], "wb", buffering=0)
         self._transport, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.Protocol, pipe)
 
-    def send(self, request: Message) -> None:
+    def send(self, request: Message, *, straight: bool = False) -> None:
         assert self._transport is not None  # noqa: S101 - for the type checker; it was opened
-        self._transport.write(_line(request))
+        line = _line(request)
+        if straight and len(line) <= select.PIPE_BUF:  # more may come in pieces, and a piece may be lost in a stop
+            with contextlib.suppress(OSError):  # it is full, or Node has just ended
+                os.write(self.cells[1], line)
+                line = _line(request | {"straight": True})
+        self._transport.write(line)
 
     def interrupt(self, serial: int) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -249,6 +261,7 @@ class _Pipes:
 
     def close(self) -> None:
         os.close(self.messages[0])
+        os.close(self.cells[1])
         if self._transport is not None:
             self._transport.close()
 
