@@ -147,6 +147,11 @@ class JavaScriptKernel(Answering):
 
     # What the stock kernel does around a cell and this one does not.
 
+    def set_parent(self, ident: Any, parent: Any, channel: str = "shell") -> None:
+        """Only control requests are remembered: whose output is whose, the publisher knows."""
+        if channel == "control":
+            super().set_parent(ident, parent, channel)
+
     def pre_handler_hook(self) -> None:
         """SIGINT has one handler for good."""
 
