@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -64,7 +65,7 @@ class UnixTransport(httpx2.AsyncBaseTransport):
 
     async def _connection(self, silence_s: float | None) -> _Connection:
         while self._idle:
-            if (connection := self._idle.pop()).is_usable:
+            if (connection := self._idle.pop()).is_usable and connection.is_silent:
                 return connection
             self._let_go(connection)
         try:
@@ -132,6 +133,13 @@ class _Connection:
     def is_usable(self) -> bool:
         """Whether another request may be sent on it."""
         return self.is_whole and not self._fault and not self._reader.at_eof() and not self._writer.is_closing()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come since the last answer, and it was not hung up; the event loop may not know yet."""
+        looking = select.poll()
+        looking.register(self._writer.get_extra_info("socket"), select.POLLIN)
+        return not looking.poll(0)
 
     async def send(self, request: httpx2.Request, silence_s: float | None) -> None:
         self._has_head = self.is_whole = False
