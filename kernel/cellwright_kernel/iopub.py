@@ -17,6 +17,8 @@ from typing import Any
 
 import zmq
 
+from cellwright_kernel import messages
+
 Header = dict[str, Any]
 
 
@@ -88,7 +90,7 @@ class Iopub:
 
     def greet(self) -> None:
         """Answer waiting subscriptions with `iopub_welcome`; only with the gate entered."""
-        while not self._socket.closed and self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        while not self._socket.closed and messages.is_waiting(self._socket):
             frame = self._socket.recv(zmq.NOBLOCK)
             if frame[:1] == b"\x01":
                 content = {"subscription": frame[1:].decode("utf-8", "replace")}
@@ -105,7 +107,6 @@ class Iopub:
     def _send(self, parts: list[bytes]) -> None:
         if self._socket.closed or os.getpid() != self._pid:  # in a forked child the socket is its parent's
             return
-        self._socket.send_multipart(parts)
-        # the socket's descriptor is edge-triggered and sending takes the edge, so look after each send (0.5 µs)
-        if self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        messages.send(self._socket, parts)
+        if messages.is_waiting(self._socket):
             self.greet()

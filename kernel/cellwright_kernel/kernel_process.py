@@ -14,16 +14,16 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from queue import Empty
-from typing import Any, Final
+from typing import Final, get_args
 
-from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import write_connection_file
 
 from cellwright_kernel import processes
+from cellwright_kernel.channels import Channels, Take
 from cellwright_kernel.child import Child, NotUp
+from cellwright_kernel.messages import Message
 from cellwright_kernel.python.last_words import LastWords, read_begun, read_last_words
 from cellwright_kernel.wire import Channel, KernelConnection, Language
 
@@ -39,14 +39,8 @@ _UP_S: Final = 15.0
 _ASK_EVERY_S: Final = 0.25
 _LOOK_EVERY_S: Final = 0.5
 """A fork bomb needs about a second to use up what it may have."""
-_DRAIN_S: Final = 0.05
-"""Silence after which a dead kernel's sockets count as empty; what it had sent is here already."""
 
 _CONNECTION: Final = "connection.json"
-_MALFORMED: Final = (ValueError, TypeError, KeyError)
-"""What reading raises at a wrong signature or no message at all: code in a kernel can write to its sockets."""
-
-Message = dict[str, Any]
 
 
 class KernelProcess:
@@ -65,7 +59,7 @@ class KernelProcess:
         self._command = command
         self._folder = folder / f"{language}-{generation}"
         self._key = os.urandom(16).hex()
-        self._client = AsyncKernelClient()
+        self._channels: Channels | None = None
         self._child: Child | None = None
         self._last_run = 0  # number of the last run of text that came; see last_words.py
         self._read_empty = asyncio.Event()
@@ -88,11 +82,11 @@ class KernelProcess:
 
     def socket(self, channel: Channel) -> Path:
         """Return the Unix socket of a channel; it exists once the kernel was started."""
-        return Path(f"{self._client.ip}-{getattr(self._client, f'{channel}_port')}")
+        return self._connected.socket(channel)
 
     def is_of_others(self, request_header: Message) -> bool:
         """Whether a request was sent by another client than the kernel host; without a session it is nobody's."""
-        return request_header.get("session") not in (None, "", self._client.session.session)
+        return request_header.get("session") not in (None, "", self._connected.session_id)
 
     @property
     def running(self) -> bool:
@@ -116,9 +110,10 @@ class KernelProcess:
         """
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         connection = self._folder / _CONNECTION
+        prefix = self._folder / "s"
         try:
             self._folder.mkdir(mode=0o700, parents=True)
-            write_connection_file(str(connection), ip=str(self._folder / "s"), key=self._key.encode(), transport="ipc")
+            written = write_connection_file(str(connection), ip=str(prefix), key=self._key.encode(), transport="ipc")[1]
         except OSError as error:
             raise NotUp(
                 f"Its own files could not be written to {self._folder}: {error.strerror}. Usually the disk is full, and what "
@@ -135,8 +130,8 @@ class KernelProcess:
         try:
             # connecting before the sockets exist would cost zmq's reconnect interval
             await self._child.wait_for(self._sockets_exist, f"{self.language} kernel", _UP_S)
-            self._client.load_connection_file(str(connection))
-            self._client.start_channels(stdin=False, hb=False, control=False)
+            numbers = {channel: int(written[f"{channel}_port"]) for channel in get_args(Channel)}  # type: ignore[literal-required]
+            self._channels = Channels(prefix, numbers, self._key)
             await self._child.wait_for(self._answers, f"{self.language} kernel that answers", _UP_S)
         except BaseException:
             await self.end()
@@ -152,11 +147,9 @@ class KernelProcess:
             "allow_stdin": False,
             "stop_on_error": False,
         }
-        message = self._client.session.msg("execute_request", content, metadata={"cellwright": {"cell": cell}})
-        self._client.shell_channel.send(message)
-        return str(message["header"]["msg_id"])
+        return self._connected.send("execute_request", content, {"cellwright": {"cell": cell}})
 
-    async def read(self, on_reply: Callable[[Message], None], on_message: Callable[[Message], None]) -> None:
+    async def read(self, on_reply: Take, on_message: Take) -> None:
         """Hand on what it sends until it has ended and everything it sent was handed on.
 
         Args:
@@ -169,24 +162,20 @@ class KernelProcess:
         finally:
             self._read_empty.set()
 
-    async def _read(self, on_reply: Callable[[Message], None], on_message: Callable[[Message], None]) -> None:
+    async def _read(self, on_reply: Take, on_message: Take) -> None:
         assert self._child is not None  # noqa: S101 - for the type checker; it was started
 
         def on_published(message: Message) -> None:
             self._last_run = max(self._last_run, _run_of(message))
             on_message(message)
 
+        self._connected.listen(on_reply, on_published)
         async with asyncio.TaskGroup() as group:
-            readers = [
-                group.create_task(_hand_on(self._client.get_shell_msg, on_reply)),
-                group.create_task(_hand_on(self._client.get_iopub_msg, on_published)),
-                group.create_task(self._keep_crowds_back()),
-            ]
+            keeping = group.create_task(self._keep_crowds_back())
             await self._child.ended()
-            for reader in readers:
-                reader.cancel()
-        await _drain(self._client.get_iopub_msg, on_published)
-        await _drain(self._client.get_shell_msg, on_reply)
+            keeping.cancel()
+        await self._connected.silence()
+        self._connected.hush()
         box = self._folder / f"{_CONNECTION}.last"
         for words in read_last_words(box, self._last_run):
             on_message(_as_message(words))
@@ -205,7 +194,7 @@ class KernelProcess:
 
     def ask(self) -> str:
         """Send a question that every kernel answers when it is free; return its id."""
-        return str(self._client.kernel_info())
+        return self._connected.send("kernel_info_request", {})
 
     def interrupt(self, since: float) -> dict[int, str]:
         """Send SIGINT to it and to what it has started since a moment, never to Playwright's driver.
@@ -250,9 +239,8 @@ class KernelProcess:
             await self._child.stop(gently_s=0)
             await self.kill_children()
             await self._read_empty.wait()
-        self._client.stop_channels()
-        if self._client.context is not None:
-            self._client.context.destroy(linger=0)
+        if self._channels is not None:
+            self._channels.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     def _send(self, number: signal.Signals) -> None:
@@ -265,44 +253,32 @@ class KernelProcess:
 
     async def _answers(self) -> bool | None:
         """Ask once; True when the reply and the published `idle` have both come."""
-        question = self._client.kernel_info()
-        got_reply = got_idle = False
+        replied, idle = asyncio.Event(), asyncio.Event()
+
+        def on_reply(message: Message) -> None:
+            if _parent(message) == question:
+                replied.set()
+
+        def on_message(message: Message) -> None:
+            if _parent(message) == question and message["content"].get("execution_state") == "idle":
+                idle.set()
+
+        question = self.ask()
+        self._connected.listen(on_reply, on_message)
         try:
             async with asyncio.timeout(_ASK_EVERY_S):
-                while not got_reply:
-                    got_reply = _parent(await self._client.get_shell_msg()) == question
-                while not got_idle:
-                    message = await self._client.get_iopub_msg()
-                    got_idle = _parent(message) == question and message["content"].get("execution_state") == "idle"
+                await replied.wait()
+                await idle.wait()
         except TimeoutError:
             return None
+        finally:
+            self._connected.hush()
         return True
 
-
-async def _hand_on(receive: Callable[[], Awaitable[Message]], hand_on: Callable[[Message], None]) -> None:
-    while True:
-        try:
-            message = await receive()
-        except _MALFORMED:
-            continue
-        if _is_message(message):
-            hand_on(message)
-
-
-async def _drain(receive: Callable[..., Awaitable[Message]], hand_on: Callable[[Message], None]) -> None:
-    while True:
-        try:
-            message = await receive(timeout=_DRAIN_S)
-        except Empty:
-            return
-        except _MALFORMED:
-            continue
-        if _is_message(message):
-            hand_on(message)
-
-
-def _is_message(message: Message) -> bool:
-    return all(isinstance(message.get(part), dict) for part in ("header", "parent_header", "metadata", "content"))
+    @property
+    def _connected(self) -> Channels:
+        assert self._channels is not None  # noqa: S101 - for the type checker; it was started
+        return self._channels
 
 
 def _run_of(message: Message) -> int:

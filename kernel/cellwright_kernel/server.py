@@ -36,6 +36,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from cellwright_kernel.child import NotUp
@@ -46,6 +47,8 @@ from cellwright_kernel.tunnel import CHUNK_BYTES, tunnel
 from cellwright_kernel.wire import CODE_BYTES, POST_BYTES, Channel, Event, Execute, FileInfo, Language, Ready
 
 _READY_S: Final = 30.0
+_KEEP_ALIVE_S: Final = 3600
+"""A model thinks for longer than the usual five seconds between two cells, and a new connection costs a cell 0.5 ms."""
 _LISTING: Final = TypeAdapter(list[FileInfo])
 
 
@@ -114,6 +117,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=1,
+                timeout_keep_alive=_KEEP_ALIVE_S,
                 ws="websockets-sansio",
                 ws_max_size=CHUNK_BYTES,
                 ws_per_message_deflate=False,
@@ -185,15 +189,13 @@ class _Routes:
             raise HTTPException(413, f"The code is larger than {CODE_BYTES:,} bytes. Nothing was executed.")
         with _refusals():
             cell = self._inside.kernels.execute(asked)
-        return StreamingResponse(_lines(cell.events()), media_type="application/x-ndjson")
+        return _EventStream(cell.events())
 
     async def so_far(self, _: Request) -> Response:
-        return StreamingResponse(
-            _lines(_singly(iter(self._inside.kernels.so_far()))), media_type="application/x-ndjson"
-        )
+        return _EventStream(_singly(iter(self._inside.kernels.so_far())))
 
     async def late(self, _: Request) -> Response:
-        return StreamingResponse(_lines(_singly(self._inside.kernels.late())), media_type="application/x-ndjson")
+        return _EventStream(_singly(self._inside.kernels.late()))
 
     async def interrupt(self, request: Request) -> Response:
         with _refusals():
@@ -257,9 +259,27 @@ async def _singly(events: Iterator[Event]) -> AsyncIterator[list[Event]]:
         yield [event]
 
 
-async def _lines(batches: AsyncIterator[list[Event]]) -> AsyncIterator[bytes]:
-    async for batch in batches:
-        yield b"".join(event.model_dump_json().encode() + b"\n" for event in batch)
+class _EventStream(Response):
+    """Batches of events as lines of NDJSON, sent as they come.
+
+    Starlette's own streaming starts two tasks, to find out early that nobody reads. Here that changes nothing: a cell runs
+    to its end, and what is sent to nobody is dropped.
+    """
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, batches: AsyncIterator[list[Event]]) -> None:
+        self.status_code, self.background = 200, None
+        self.init_headers()
+        self._batches = batches
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for batch in self._batches:
+            lines = b"".join(event.model_dump_json().encode() + b"\n" for event in batch)
+            is_last = batch[-1].type == "closed"  # the end of the body leaves together with it
+            await send({"type": "http.response.body", "body": lines, "more_body": not is_last})
 
 
 async def _body(request: Request) -> bytes:

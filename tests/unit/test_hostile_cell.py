@@ -88,7 +88,7 @@ LOST: dict[str, list[bytes]] = {
 async def test_a_host_that_says_what_none_says_is_lost_and_replaced(case: str) -> None:
     backend = FakeBackend()
     async with Session.open(backend=backend) as session:
-        backend.made[0].door._client._transport = _Taken(iter(LOST[case]))
+        backend.made[0].door._transport = _Taken(iter(LOST[case]))
         cell = await session.execute("1")
         after = await session.execute("log(2)")
     assert (cell.status, cell.rung, after.text) == ("sandbox_lost", "replace_sandbox", "2")
@@ -101,7 +101,7 @@ async def test_a_host_that_says_what_none_says_is_lost_and_replaced(case: str) -
 async def test_a_host_that_refuses_a_cell_is_lost_and_replaced(status: int) -> None:
     backend = FakeBackend()
     async with Session.open(backend=backend) as session:
-        backend.made[0].door._client._transport = _Taken(iter([b'{"error":"\x1b[2J"}']), status)
+        backend.made[0].door._transport = _Taken(iter([b'{"error":"\x1b[2J"}']), status)
         cell = await session.execute("1")
         after = await session.execute("log(2)")
     assert (cell.status, after.text) == ("sandbox_lost", "2")
@@ -110,7 +110,7 @@ async def test_a_host_that_refuses_a_cell_is_lost_and_replaced(status: int) -> N
 async def test_a_picture_that_is_none_becomes_a_sentence_in_the_answer() -> None:
     backend = FakeBackend()
     async with Session.open(backend=backend) as session:
-        backend.made[0].door._client._transport = _Taken(iter([said(picture(data='"AAAA"')), CLOSED]))
+        backend.made[0].door._transport = _Taken(iter([said(picture(data='"AAAA"')), CLOSED]))
         cell = await session.execute("1")
     assert [item["type"] for item in answer(cell)] == ["input_text"]
 
@@ -118,7 +118,7 @@ async def test_a_picture_that_is_none_becomes_a_sentence_in_the_answer() -> None
 async def test_an_answer_stays_small_whatever_one_text_says() -> None:
     backend = FakeBackend()
     async with Session.open(backend=backend) as session:
-        backend.made[0].door._client._transport = _Taken(
+        backend.made[0].door._transport = _Taken(
             iter([said(text(text='"' + "x" * 5_000_000 + '"', source='"log"')), CLOSED])
         )
         cell = await session.execute("1")
@@ -137,7 +137,7 @@ async def test_millions_of_tiny_events_take_no_more_memory_than_on_the_wire(monk
     backend = FakeBackend()
     async with Session.open(backend=backend) as session:
         await session.execute("1")
-        backend.made[0].door._client._transport = _Taken(forever())
+        backend.made[0].door._transport = _Taken(forever())
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         cell = await session.execute("1")
         grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

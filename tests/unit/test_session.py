@@ -125,7 +125,7 @@ async def test_a_lost_sandbox_is_replaced_and_the_next_cell_is_told() -> None:
 async def test_a_sandbox_lost_while_a_cell_runs_is_a_status() -> None:
     backend = FakeBackend()
     async with Session.open(backend=backend) as session:
-        session._lease.sandbox.door._client._transport = _Broken()  # type: ignore[attr-defined]
+        session._lease.sandbox.door._transport = _Broken()  # type: ignore[attr-defined]
         cell = await session.execute("1")
         after = await session.execute("log(2)")
     assert (cell.status, cell.rung) == ("sandbox_lost", "replace_sandbox")

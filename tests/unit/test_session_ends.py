@@ -82,7 +82,7 @@ async def test_a_session_closes_in_time_while_a_deaf_cell_runs() -> None:
     backend = _Slow()
     async with asyncio.timeout(3):
         async with Session.open(backend=backend) as session:
-            backend.made[0].door._client._transport = deaf = _Deaf()
+            backend.made[0].door._transport = deaf = _Deaf()
             running = asyncio.ensure_future(session.execute("1", deadline_s=600))
             await deaf.posted.wait()
         cell = await running
@@ -96,7 +96,7 @@ async def test_a_session_closes_in_time_while_a_deaf_cell_runs() -> None:
 async def test_a_caller_who_leaves_waits_for_a_deaf_cell_no_longer_than_the_ladder() -> None:
     backend = FakeBackend()
     async with Session.open(backend=backend) as session, asyncio.timeout(3):
-        backend.made[0].door._client._transport = deaf = _Deaf()
+        backend.made[0].door._transport = deaf = _Deaf()
         running = asyncio.ensure_future(session.execute("1", deadline_s=600))
         await deaf.posted.wait()
         running.cancel()
@@ -144,7 +144,7 @@ async def test_a_request_at_a_closed_session_starts_nothing() -> None:
 async def test_an_answer_does_not_wait_until_the_lost_sandbox_has_ended() -> None:
     backend = _Slow(end_s=0.5)
     async with Session.open(backend=backend) as session:
-        backend.made[0].door._client._transport = _Deaf()
+        backend.made[0].door._transport = _Deaf()
         started = time.monotonic()
         cell = await session.execute("1", deadline_s=0.01)
         assert (cell.status, time.monotonic() - started < 0.45) == ("sandbox_lost", True)

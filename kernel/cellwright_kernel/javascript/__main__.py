@@ -28,6 +28,7 @@ from cellwright_kernel.iopub import Gate, Iopub
 from cellwright_kernel.javascript.kernel import JavaScriptKernel
 from cellwright_kernel.javascript.node import Node
 from cellwright_kernel.javascript.publisher import Publisher
+from cellwright_kernel.shell_channel import ShellChannel
 
 _LAST_MESSAGES_MS = 500
 
@@ -43,7 +44,7 @@ class Sockets:
         self._connection = connection
         self._context = zmq.Context()
         self.session = Session(key=connection["key"].encode(), signature_scheme=connection["signature_scheme"])
-        self.shell = ZMQStream(self._bound(zmq.ROUTER, "shell"))
+        self.shell = ShellChannel(self._bound(zmq.ROUTER, "shell"), self.session)
         self.control = ZMQStream(self._bound(zmq.ROUTER, "control"))
         self.stdin = self._bound(zmq.ROUTER, "stdin")
         published = self._bound(zmq.XPUB, "iopub", zmq.Context())

@@ -14,6 +14,7 @@ const { valueText } = require('./values.cjs');
 class Cells {
   #parts;
   #running = null;
+  #begun = 0; // serial of the latest cell
   wasInterrupted = () => false;
   wasStopped = () => false;
 
@@ -23,7 +24,7 @@ class Cells {
 
   /** A request that a stop has interrupted comes again. */
   run({ id, cell, number, code }) {
-    if (this.#running?.id === id) return;
+    if (cell <= this.#begun) return;
     const { origins, browser } = this.#parts;
     const origin = origins.begin(cell, number);
     const running = { id, origin, source: new Source(code, number) };
@@ -39,6 +40,7 @@ class Cells {
       isNow = false;
     });
     this.#running = running;
+    this.#begun = cell;
   }
 
   /** End a cell and what it has planned. May be called more than once. */
@@ -99,28 +101,29 @@ class Cells {
     outputs.flush(origin);
     const { outcome } = running;
     running.outcome = { failure: outcome.failure ?? interrupted() }; // if showing the value is stopped, it is not tried again
-    const failure = origins.run(origin, () => this.#say(outcome));
+    const { failure, shown } = origins.run(origin, () => this.#say(outcome));
     const content = failure ? { status: 'error', ...failure } : { status: 'ok' };
-    channel.send({ type: 'answer', id: running.id, content });
+    channel.send(...shown, { type: 'answer', id: running.id, content });
     this.#running = null; // last: who is stopped before it answers again
     origin.open = false;
   }
 
-  /** Show the value or the failure; return the failure. */
+  /** Say the failure; return it, and what shows the value, which leaves with the answer where nothing is said after it. */
   #say({ value, failure }) {
-    const { outputs } = this.#parts;
+    const { channel, outputs } = this.#parts;
+    let shown = [];
     if (value !== undefined) {
       try {
-        outputs.result(valueText(value));
+        shown = outputs.result(valueText(value));
       } catch (error) {
         failure ??= describe(error, ['The value of the last expression could not be shown; what the cell did is kept.']);
       }
     }
-    if (failure) {
-      this.#parts.browser.dialogs.name((sentence) => outputs.notice(sentence));
-      outputs.error(failure);
-    }
-    return failure;
+    if (!failure) return { shown };
+    channel.send(...shown);
+    this.#parts.browser.dialogs.name((sentence) => outputs.notice(sentence));
+    outputs.error(failure);
+    return { failure, shown: [] };
   }
 }
 

@@ -1,10 +1,11 @@
 // Requests, and interrupts -> the running cell stops, and nothing else does.
 //
-// Flows in: what a thread reads from the pipes. Flows out: requests; a call for a cell that waits; an exception that cannot
+// Flows in: what a thread reads from the pipes, and cells that come straight. Flows out: requests; a call for a cell that waits; an exception that cannot
 // be caught for a cell that computes. Decided here: ask first. A thread that is busy for 50 ms is stopped from outside; one
 // that is free hears the question. What the thread says counts once, and in order, whatever a stop has thrown away.
 'use strict';
 
+const net = require('node:net');
 const path = require('node:path');
 const { Worker } = require('node:worker_threads');
 
@@ -12,19 +13,27 @@ const HEARD = 0;
 const ASKED = 1;
 const STOPPED = 2;
 
+const { parse } = JSON;
+
 class Interrupts {
   #state = new Int32Array(new SharedArrayBuffer(12));
   #worker;
+  #cells;
 
   /** The thread takes some 30 ms to start; until it is there, nothing is read. */
-  constructor(requestsFd, controlFd) {
+  constructor(requestsFd, controlFd, cellsFd) {
+    this.#cells = new net.Socket({ fd: cellsFd, readable: true, writable: false }).setEncoding('utf8');
     const workerData = { requestsFd, controlFd, state: this.#state };
     this.#worker = new Worker(path.join(__dirname, 'watch.cjs'), {
       workerData, execArgv: [], env: {}, resourceLimits: { codeRangeSizeMb: 16 },
     });
   }
 
+  /** A cell may be passed on twice: where a stop may have hit what was being done about it, it is said again. */
   listen(onRequest, onInterrupt) {
+    this.#cells.on('data', (lines) => {
+      for (const line of lines.split('\n')) if (line) onRequest(parse(line));
+    });
     this.#worker.on('message', ({ ticket, request, interrupt }) => {
       if (ticket !== Atomics.load(this.#state, HEARD) + 1) return; // heard before, or one before it will be said again
       try {

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ipykernel._version import kernel_protocol_version
-from ipykernel.kernelbase import Kernel
 from jupyter_client.session import extract_header
 from traitlets import Any as AnyTrait
 
 from cellwright_kernel.javascript.node import Message, Node
 from cellwright_kernel.javascript.publisher import Posted, Publisher
+from cellwright_kernel.shell_channel import Answering
 
 _SCREEN: Final = re.compile(r"\bscreen\b")
 
@@ -29,7 +29,7 @@ class _Running:
     answer: asyncio.Future[Message | None]
 
 
-class JavaScriptKernel(Kernel):  # type: ignore[misc]
+class JavaScriptKernel(Answering):
     """The kernel's side of Jupyter's messages."""
 
     implementation = "cellwright"
@@ -68,38 +68,24 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
         if self._running is not None:
             self.node.interrupt(self._running.cell.serial)
 
-    async def dispatch_shell(self, msg: Any, /, subshell_id: str | None = None, *, concurrent: bool = False) -> None:
-        """Handle one request: busy, reply, idle. The stock way, less what a Python cell needs (0.1 ms)."""
-        del subshell_id, concurrent
-        idents, frames = self.session.feed_identities(msg, copy=False)
-        try:
-            request = self.session.deserialize(frames, content=True, copy=False)
-        except Exception:
-            self.log.exception("An invalid message on the shell channel")
-            return
-        kind = request["header"]["msg_type"]
-        handler = self.shell_handlers.get(kind)
-        try:
-            if kind == "execute_request":
-                await self._begin(request)  # first, so that Node computes while busy is being said (0.1 ms)
-            self._publish_status("busy", "shell", request)
-            if handler is not None:
-                await handler(self.shell_stream, idents, request)
-        except Exception:
-            self.log.exception("A request failed")
-        self._publish_status_and_flush("idle", "shell", self.shell_stream, request)
+    def before(self, request: dict[str, Any]) -> None:
+        """Have Node compute while busy is being said (0.1 ms), unless something has to be there first."""
+        code = request["content"].get("code")
+        if request["header"].get("msg_type") == "execute_request" and not _SCREEN.search(str(code)):
+            self._begin(request)
 
-    async def _begin(self, parent: dict[str, Any]) -> None:
+    def _begin(self, parent: dict[str, Any]) -> None:
         cell, name = self._posted(parent)
         self.publisher.open(cell)
         code = str(parent["content"].get("code", ""))
-        if _SCREEN.search(code):
-            await self.node.screen.begin()
         answer = self.node.ask({"do": "run", "cell": cell.serial, "number": name, "code": code})
         self._running = _Running(cell, answer)
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Answer for the cell that runs; no answer if Node dies of it."""
+        if self._running is None:
+            await self.node.screen.begin()
+            self._begin(parent)
         assert self._running is not None  # noqa: S101 - for the type checker; it was begun
         cell = self._running.cell
         try:
@@ -160,6 +146,11 @@ class JavaScriptKernel(Kernel):  # type: ignore[misc]
         self.interrupt()
 
     # What the stock kernel does around a cell and this one does not.
+
+    def set_parent(self, ident: Any, parent: Any, channel: str = "shell") -> None:
+        """Only control requests are remembered: whose output is whose, the publisher knows."""
+        if channel == "control":
+            super().set_parent(ident, parent, channel)
 
     def pre_handler_hook(self) -> None:
         """SIGINT has one handler for good."""

@@ -7,6 +7,8 @@ what is said when its heap was full.
 
 The pipes: requests go in and messages come out as JSON, one a line; an interrupt is four bytes, the cell's serial number.
 What goes in is read by a thread of Node's that listens while a cell runs, and the end of such a pipe is the end of Node.
+A cell goes to the main thread as well, straight, which saves 0.15 ms, but no more once anything was interrupted: a stop
+that comes in the moment in which such a cell is read may leave that way unusable, and the thread keeps requests back meanwhile.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ import json
 import os
 import re
 import resource
+import select
 import signal
 import struct
 import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import playwright
 
 from cellwright_kernel.javascript.asked import Asked
@@ -80,8 +84,10 @@ class Node:
         self._rest = bytearray()  # of a line that has not come whole
         self._answers: dict[int, asyncio.Future[Message | None]] = {}
         self._raw: dict[str, _Raw] = {}
+        self._written = select.epoll()  # asked before every line, and cheaper than two reads that find nothing
         self._last_words = ""
         self._requests = 0
+        self._was_interrupted = False
         self.ended = asyncio.Event()
         """Set once it has ended and all that it said was handed on."""
 
@@ -89,7 +95,7 @@ class Node:
         """Start it; what is asked before it is up waits in the pipe."""
         self._pipes = pipes = _Pipes()
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        handed = [pipes.requests[0], pipes.messages[1], pipes.control[0]]
+        handed = [pipes.requests[0], pipes.messages[1], pipes.control[0], pipes.cells[0]]
         command = [str(_DRIVER / "node"), *_FLAGS, *_heap_flag(), str(_RUNNER), *map(str, handed)]
         self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
             command,
@@ -106,6 +112,7 @@ class Node:
         self._raw = {"stdout": _Raw(out[0]), "stderr": _Raw(err[0])}
         for name, raw in self._raw.items():
             os.set_blocking(raw.fd, False)
+            self._written.register(raw.fd, select.EPOLLIN)
             loop.add_reader(raw.fd, self._on_raw, name)
         os.set_blocking(pipes.messages[0], False)
         loop.add_reader(pipes.messages[0], self._read)
@@ -120,13 +127,15 @@ class Node:
             return answer
         self._requests += 1
         self._answers[self._requests] = answer
-        self._pipes.send(request | {"id": self._requests})
+        straight = request["do"] == "run" and not self._was_interrupted
+        self._pipes.send(request | {"id": self._requests}, straight=straight)
         return answer
 
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
         self.screen.cancel()
         self._ui.cancel()
+        self._was_interrupted = True
         if self._pipes is not None:
             self._pipes.interrupt(serial)
 
@@ -164,7 +173,7 @@ class Node:
         return lines
 
     def _take(self, line: bytes) -> None:
-        message = json.loads(line)
+        message = _message(line)
         if line == _CHILD:
             self._read_children()
         elif message["type"] == "ask":
@@ -177,6 +186,8 @@ class Node:
             self._answer(message["id"], message["content"])
 
     def _read_children(self) -> None:
+        if not self._written.poll(0):
+            return
         for name in tuple(self._raw):
             self._read_raw(name)
 
@@ -235,10 +246,11 @@ class _Raw:
 
 
 class _Pipes:
-    """The three pipes; of each, one end is Node's."""
+    """The four pipes; of each, one end is Node's."""
 
     def __init__(self) -> None:
-        self.requests, self.messages, self.control = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+        self.requests, self.messages, self.control, self.cells = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
+        os.set_blocking(self.cells[1], False)
         for _, writing in (self.requests, self.messages):
             with contextlib.suppress(PermissionError):  # a user has so much room for pipes and no more
                 fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -248,9 +260,14 @@ class _Pipes:
         pipe = os.fdopen(self.requests[1], "wb", buffering=0)
         self._transport, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.Protocol, pipe)
 
-    def send(self, request: Message) -> None:
+    def send(self, request: Message, *, straight: bool = False) -> None:
         assert self._transport is not None  # noqa: S101 - for the type checker; it was opened
-        self._transport.write(json.dumps(request).encode() + b"\n")
+        line = _line(request)
+        if straight and len(line) <= select.PIPE_BUF:  # more may come in pieces, and a piece may be lost in a stop
+            with contextlib.suppress(OSError):  # it is full, or Node has just ended
+                os.write(self.cells[1], line)
+                line = _line(request | {"straight": True})
+        self._transport.write(line)
 
     def interrupt(self, serial: int) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -258,8 +275,24 @@ class _Pipes:
 
     def close(self) -> None:
         os.close(self.messages[0])
+        os.close(self.cells[1])
         if self._transport is not None:
             self._transport.close()
+
+
+def _line(request: Message) -> bytes:
+    try:
+        return orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # code with a lone surrogate
+        return json.dumps(request).encode() + b"\n"
+
+
+def _message(line: bytes) -> Message:
+    try:
+        message: Message = orjson.loads(line)
+    except ValueError:  # a text with a lone surrogate, which came as an escape
+        message = json.loads(line)
+    return message
 
 
 def _read_some(fd: int) -> bytes | None:

@@ -23,8 +23,9 @@ class Outputs {
     this.#text(this.#origins.current(), { type: 'log' }, text);
   }
 
+  /** Messages that show a cell's value, to be sent with its answer. */
   result(text) {
-    this.#whole({ type: 'result', text: text.toWellFormed() }, text.length);
+    return this.#fitting({ type: 'result', text: text.toWellFormed() }, text.length);
   }
 
   /** `data`: MIME type -> text or base64. */
@@ -89,10 +90,15 @@ class Outputs {
   }
 
   #whole(message, size) {
+    this.#channel.send(...this.#fitting(message, size));
+  }
+
+  /** The message as its cell's, or none where it has no room any more. */
+  #fitting(message, size) {
     const origin = this.#origins.current();
-    if (!origin || size > origin.room) return;
+    if (!origin || size > origin.room) return [];
     origin.room -= size;
-    this.#channel.send({ ...message, cell: origin.serial });
+    return [{ ...message, cell: origin.serial }];
   }
 }
 

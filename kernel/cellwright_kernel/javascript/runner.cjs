@@ -1,6 +1,6 @@
 // What Node runs: one JavaScript kernel's cells, until its pipes are closed.
 //
-// Flows in: three descriptors on the command line, then requests, one JSON a line. Flows out: messages, the same way.
+// Flows in: four descriptors on the command line, then requests, one JSON a line. Flows out: messages, the same way.
 // Decided here: which parts there are and how they are joined. Nothing in these files may wait for a promise of its own
 // where a cell depends on it: stopping an endless loop throws away whatever the promises of that moment had left to do.
 'use strict';
@@ -24,11 +24,11 @@ const { installScreen } = require('./screen.cjs');
 const { installTimers } = require('./timers.cjs');
 const { installUi } = require('./ui.cjs');
 
-const [requestsFd, messagesFd, controlFd] = process.argv.slice(2).map(Number);
+const [requestsFd, messagesFd, controlFd, cellsFd] = process.argv.slice(2).map(Number);
 process.argv.length = 1;
 process.execArgv = [];
 
-const interrupts = new Interrupts(requestsFd, controlFd);
+const interrupts = new Interrupts(requestsFd, controlFd, cellsFd);
 const channel = new Channel(messagesFd);
 const origins = new Origins();
 const outputs = new Outputs(channel, origins);

@@ -12,6 +12,7 @@ const NODES = 2_000;
 const OPTIONS = { maxArrayLength: 100, maxStringLength: 10_000 };
 
 function valueText(value) {
+  if (typeof value !== 'object' && typeof value !== 'function') return inspect(value, OPTIONS);
   return inspect(value, { ...OPTIONS, depth: depthFor(value) });
 }
 

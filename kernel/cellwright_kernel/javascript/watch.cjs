@@ -1,4 +1,4 @@
-// The thread that listens while the main thread computes: everything that comes in passes here.
+// The thread that listens while the main thread computes: everything that comes in passes here, or is told of here.
 //
 // Flows in: requests, one JSON a line; and four bytes an interrupt, the serial number of the cell. Flows out: both, as
 // messages to the main thread; and if an interrupt is not heard within 50 ms, the stop of whatever that executes. Decided
@@ -22,12 +22,14 @@ let unheard = []; // messages, oldest first
 let waiting = []; // requests that came during a stop
 let tickets = 0;
 let latest = 0; // serial of the cell that was passed on last
+let straight = null; // the latest request, where it went to the main thread straight
 let isStopping = false;
 
 function pass(request) {
   if (isStopping) return waiting.push(request);
   if (request.do === 'run') latest = request.cell;
-  say({ request });
+  if (request.straight) straight = request;
+  else say({ request });
 }
 
 function say(what) {
@@ -60,6 +62,8 @@ function stop(serial) {
     isStopping = false;
     forgetHeard();
     for (const message of unheard) parentPort.postMessage(message);
+    if (straight) say({ request: straight });
+    straight = null;
     interrupt(serial); // again: the stop may have hit what was being done about it
     for (const request of waiting.splice(0)) pass(request);
   });

@@ -44,6 +44,7 @@ from cellwright_kernel.python.spawned import prepare_spawn
 from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.python.text_stream import TextStream
 from cellwright_kernel.python.tk_loops import let_interrupts_through
+from cellwright_kernel.shell_channel import ShellChannel
 
 _NO_INPUT = "{}() has nobody to answer it: this session has no standard input. Put the value into the code instead."
 _LAST_MESSAGES_MS = 200
@@ -97,7 +98,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
             parent=self,
             session=self.session,
             control_stream=ZMQStream(self.control_socket, self.control_thread.io_loop),
-            shell_stream=ZMQStream(self.shell_socket),
+            shell_stream=ShellChannel(self.shell_socket, self.session),
             control_thread=self.control_thread,
             iopub_socket=self.iopub_socket,
             stdin_socket=self.stdin_socket,

@@ -34,6 +34,7 @@ from cellwright_kernel.python.open_dialogs import OpenDialogs
 from cellwright_kernel.python.origin import CURRENT, Origin, set_latest
 from cellwright_kernel.python.shell import CellShell
 from cellwright_kernel.python.streams import Writer, clean
+from cellwright_kernel.shell_channel import Answering
 
 _NOT_SHOWN = ("The value of the last expression could not be shown; what the cell did before is kept.",)
 _SIGINT_TAKEN = (
@@ -42,7 +43,7 @@ _SIGINT_TAKEN = (
 )
 
 
-class CellKernel(IPythonKernel):  # type: ignore[misc]
+class CellKernel(Answering, IPythonKernel):  # type: ignore[misc]
     """The kernel's side of Jupyter's messages."""
 
     _execute_sleep = 0.0  # the stock kernel sleeps 0.5 ms in each cell, for the sake of a thread we do not have
@@ -191,10 +192,6 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             "help_links": [],
             "supported_features": [],
         }
-
-    def start(self) -> None:
-        """Read the channels."""
-        super(IPythonKernel, self).start()
 
     # What the stock kernel does around a cell and this one does not.
 

@@ -68,6 +68,7 @@ def _of_cells(figures: Figures) -> list[Row]:
     no_scrot = "not measured: scrot is not installed"
     return [
         _row("log(1) over POST /execute", figures.execute_ms, figures.baseline_ms, stock),
+        _row("the same, slowest but one of a hundred", figures.execute_p99_ms, figures.baseline_p99_ms, stock),
         _row("1+1 in JavaScript", figures.javascript_ms, figures.python_ms, "1+1 in Python, in turns with it"),
         _row(
             "display(pyautogui.screenshot())",

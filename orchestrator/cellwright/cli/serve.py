@@ -54,10 +54,12 @@ def serve(
     config = uvicorn.Config(
         app,
         http=BoundedHead,
+        loop="asyncio",  # uvloop, which uvicorn would take if it were there, cannot start a process as another user
         log_level="warning",
         lifespan="on",
         timeout_graceful_shutdown=CLOSING_S,
         access_log=False,
+        proxy_headers=False,  # who asks is known by the token, not by an address
         ws="websockets-sansio",
         ws_max_size=CHUNK_BYTES,
         ws_per_message_deflate=False,

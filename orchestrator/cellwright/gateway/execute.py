@@ -12,11 +12,12 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
@@ -29,7 +30,16 @@ from cellwright_kernel.wire import CODE_BYTES, POST_BYTES
 
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
-router = APIRouter()
+
+class _Plain(APIRoute):
+    """A route that is called with the request and returns the response, with nothing of FastAPI's between (0.1 ms)."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers."""
+        return self.endpoint
+
+
+router = APIRouter(route_class=_Plain)
 
 
 class ExecuteRequest(BaseModel):
@@ -68,12 +78,12 @@ async def execute(request: Request) -> Response:
 
 
 @router.get("/health")
-async def health() -> dict[str, Any]:
+async def health(_: Request) -> Response:
     """Say that the service is ready; needs no token and tells nothing about sessions.
 
     It is the answering that says so: requests wait until the pool is open, and nothing is accepted once it closes.
     """
-    return {"ready": True, "language": "python", "session_bound": False}
+    return JSONResponse({"ready": True, "language": "python", "session_bound": False})
 
 
 def _output(sentence: str) -> Response:

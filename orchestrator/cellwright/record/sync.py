@@ -1,7 +1,9 @@
 """Brings what was written to the disk itself, off the hot path.
 
 Flows in: word that a file was written. Flows out: fsync of it, by one background thread that whoever opened it ends
-with `close`. Decided here: blobs come before the record that names them, and many writes share one fsync.
+with `close`. Decided here: blobs come before the record that names them, and many writes share one fsync: unless somebody
+waits for it, the thread lets a quarter of a second go by, and is not woken meanwhile. To wake it at each record of each
+cell cost 0.4 ms a cell.
 """
 
 from __future__ import annotations
@@ -9,8 +11,12 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Final
 
 from cellwright.record.blobs import as_record_error
+
+GATHER_S: Final = 0.25
+"""Seconds from a write to the fsync that it shares with those that follow it."""
 
 
 class Sync:
@@ -25,6 +31,8 @@ class Sync:
         self._synced = 0
         self._failed: OSError | None = None
         self._stopping = False
+        self._is_idle = False
+        self._waiting = 0
         self._thread = threading.Thread(target=self._work, name=f"sync {folder.name}", daemon=True)
         self._thread.start()
 
@@ -34,7 +42,9 @@ class Sync:
             self._written += 1
             if file is not None:
                 self._files.append(file)
-            self._changed.notify_all()
+            if self._is_idle:
+                self._is_idle = False
+                self._changed.notify_all()
 
     def wait(self) -> None:
         """Return once everything written so far is on the disk.
@@ -44,7 +54,10 @@ class Sync:
         """
         with self._changed:
             wanted = self._written
+            self._waiting += 1
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._synced >= wanted or self._failed is not None)
+            self._waiting -= 1
             if self._failed is not None:
                 raise as_record_error(self._failed, "journal.jsonl")
 
@@ -60,9 +73,11 @@ class Sync:
     def _work(self) -> None:
         while True:
             with self._changed:
+                self._is_idle = self._synced == self._written
                 self._changed.wait_for(lambda: self._stopping or self._synced < self._written)
                 if self._synced == self._written:
                     return
+                self._changed.wait_for(lambda: self._stopping or self._waiting, GATHER_S)
                 wanted, files, self._files = self._written, self._files, []
             try:
                 self._bring(files)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cellwright.errors import BadPath, FileMissing, FileTooLarge, KernelEnded, SandboxLost, UsageError
 from cellwright.sandbox.tunnel import Tunnel, TunnelRefused, open_tunnel
+from cellwright.sandbox.unix_transport import UnixTransport
 from cellwright_kernel.wire import (
     EVENT,
     Channel,
@@ -64,26 +65,22 @@ class Door:
     """
 
     def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
-        self._client = httpx2.AsyncClient(
-            transport=transport,
-            base_url="http://sandbox",
-            timeout=httpx2.Timeout(SILENCE_S),
-            trust_env=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # what the inside sets is not kept
-        )
+        # no client around it: what the inside sets (cookies) or says (go elsewhere) would be heeded by one
+        self._transport = transport
+        self._is_closed = False
         self._socket_path: Path | None = None
 
     @classmethod
     def at(cls, socket_path: Path) -> Door:
         """Return the door behind a Unix socket."""
-        # there are no certificates on a Unix socket, and to load those that nothing is checked against takes 23 ms
-        door = cls(httpx2.AsyncHTTPTransport(uds=str(socket_path), verify=False))
+        door = cls(UnixTransport(socket_path))
         door._socket_path = socket_path
         return door
 
     async def close(self) -> None:
         """Give the connections back."""
-        await self._client.aclose()
+        self._is_closed = True
+        await self._transport.aclose()
 
     async def ready(self, timeout_s: float) -> Ready:
         """Wait until the inside is usable or has failed.
@@ -224,20 +221,27 @@ class Door:
         whole_s: float | None,
         may_refuse: bool = True,
     ) -> AsyncIterator[httpx2.Response]:
-        if self._client.is_closed:
+        if self._is_closed:
             raise SandboxLost("The sandbox was closed.")
-        # httpx2's own limit is one between two reads: whoever sends a byte now and then is never silent
+        request = httpx2.Request(
+            method,
+            _url(path),
+            content=content,
+            params=params,
+            headers=headers,
+            extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), silence_s)},
+        )
+        # that limit is one between two reads: whoever sends a byte now and then is never silent
         whole = asyncio.timeout(whole_s)
         try:
-            async with (
-                whole,
-                self._client.stream(
-                    method, path, content=content, params=params, headers=headers, timeout=silence_s
-                ) as response,
-            ):
-                if response.is_error:
-                    _raise_for(response.status_code if may_refuse else 500, await _bounded(response, 64 * 1024))
-                yield response
+            async with whole:
+                response = await self._transport.handle_async_request(request)
+                try:
+                    if response.is_error:
+                        _raise_for(response.status_code if may_refuse else 500, await _bounded(response, 64 * 1024))
+                    yield response
+                finally:
+                    await response.aclose()
         except TimeoutError as error:
             if not whole.expired():
                 raise
@@ -246,6 +250,11 @@ class Door:
             raise SandboxLost("The kernel host fell silent.") from error
         except httpx2.HTTPError as error:
             raise SandboxLost(f"The connection to the kernel host broke: {error or type(error).__name__}.") from error
+
+
+@lru_cache(64)
+def _url(path: str) -> httpx2.URL:
+    return httpx2.URL(f"http://sandbox{path}")
 
 
 def _file_url(path: str) -> str:

@@ -87,3 +87,21 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
 
 def _cell(number: int) -> Execute:
     return Execute(number=number, language="python", code="log(1)", deadline_s=5)
+
+
+async def test_a_connection_that_was_closed_meanwhile_is_replaced(tmp_path: Path) -> None:
+    async with host(tmp_path / "door", CLOSED) as (door, connections):
+        [event async for event in door.execute(_cell(1))]
+        connections[0].close()
+        await connections[0].wait_closed()
+        assert [event async for event in door.execute(_cell(2))] == [CLOSED]
+    assert len(connections) == 2
+
+
+async def test_a_connection_whose_answer_was_left_is_not_used_again(tmp_path: Path) -> None:
+    async with host(tmp_path / "door", OUTPUT, CLOSED) as (door, connections):
+        events = door.execute(_cell(1))
+        assert await anext(events) == OUTPUT
+        await events.aclose()  # type: ignore[attr-defined]
+        assert [event async for event in door.execute(_cell(2))] == [OUTPUT, CLOSED]
+    assert len(connections) in {1, 2}  # one where the whole answer had come with its first piece
