@@ -110,7 +110,6 @@ z.ondragover = e => e.preventDefault();
 z.ondrop = e => { e.preventDefault(); heard.push('drop ' + e.dataTransfer.getData('text/plain')) };
 </script>"""
 _PAGE_HELPERS = """
-recorder.kill(); recorder.wait()
 await page.set_content(PAGE)
 screen.settle()
 left, top = await page.evaluate('[screenX + (outerWidth - innerWidth) / 2, screenY + outerHeight - innerHeight]')
@@ -156,6 +155,13 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ses
     async with Session.open(spec, runs=tmp_path_factory.mktemp("runs")) as opened:
         cell = await opened.execute(_HELPERS)
         assert cell.status == "ok", cell.text
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def page_session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    async with Session.open(runs=tmp_path_factory.mktemp("runs")) as opened:
+        await _done(opened, f"PAGE = {_PAGE!r}\n{_PAGE_HELPERS}")
         yield opened
 
 
@@ -207,16 +213,15 @@ log([note for note in heard() if note.startswith('up')] == ['up 1 at 400,350'] *
     assert await _done(session, code) == "True"
 
 
-async def test_a_page_sees_what_was_done(session: Session) -> None:
-    await _done(session, f"PAGE = {_PAGE!r}\n{_PAGE_HELPERS}")
+async def test_a_page_sees_what_was_done(page_session: Session) -> None:
     seen = {}
     for what, (code, count, _) in _ON_PAGE.items():
-        told = await _done(session, f"{code}\nlog(await heard('heard.length >= {count}'))\ntime.sleep(0.6)")
+        told = await _done(page_session, f"{code}\nlog(await heard('heard.length >= {count}'))\ntime.sleep(0.6)")
         seen[what] = told  # a pause, so that the next click is no double one
     assert seen == {what: expected for what, (_, _, expected) in _ON_PAGE.items()}
 
 
-async def test_a_slider_and_a_selection_follow_a_drag(session: Session) -> None:
+async def test_a_slider_and_a_selection_follow_a_drag(page_session: Session) -> None:
     code = """
 await page.evaluate('scrollTo(0, 0)')
 screen.settle()
@@ -230,7 +235,7 @@ box = await page.locator('#i').bounding_box()
 pyautogui.moveTo(left + box['x'] + 3, top + box['y'] + box['height'] / 2)
 pyautogui.drag(250, 0)
 log(await page.evaluate('i.value.slice(i.selectionStart, i.selectionEnd)'))"""
-    slid, marked = (await _done(session, code)).splitlines()
+    slid, marked = (await _done(page_session, code)).splitlines()
     assert int(slid) > 95
     assert marked == "one two three"
 
