@@ -24,6 +24,7 @@ from jupyter_client.connect import write_connection_file
 
 from cellwright_kernel import processes
 from cellwright_kernel.child import Child
+from cellwright_kernel.iopub import DIGESTS
 from cellwright_kernel.python.last_words import LastWords, read_begun, read_last_words
 from cellwright_kernel.wire import Channel, KernelConnection, Language
 
@@ -66,6 +67,7 @@ class KernelProcess:
         self._folder = folder / f"{language}-{generation}"
         self._key = os.urandom(16).hex()
         self._client = AsyncKernelClient()
+        self._client.session.digest_history_size = DIGESTS
         self._child: Child | None = None
         self._last_run = 0  # number of the last run of text that came; see last_words.py
         self._read_empty = asyncio.Event()

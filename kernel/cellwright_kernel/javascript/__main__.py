@@ -24,7 +24,7 @@ from ipykernel.heartbeat import Heartbeat
 from jupyter_client.session import Session
 from zmq.eventloop.zmqstream import ZMQStream
 
-from cellwright_kernel.iopub import Gate, Iopub
+from cellwright_kernel.iopub import DIGESTS, Gate, Iopub
 from cellwright_kernel.javascript.kernel import JavaScriptKernel
 from cellwright_kernel.javascript.node import Node
 from cellwright_kernel.javascript.publisher import Publisher
@@ -42,7 +42,8 @@ class Sockets:
     def __init__(self, connection: dict[str, Any]) -> None:
         self._connection = connection
         self._context = zmq.Context()
-        self.session = Session(key=connection["key"].encode(), signature_scheme=connection["signature_scheme"])
+        key, scheme = connection["key"].encode(), connection["signature_scheme"]
+        self.session = Session(key=key, signature_scheme=scheme, digest_history_size=DIGESTS)
         self.shell = ZMQStream(self._bound(zmq.ROUTER, "shell"))
         self.control = ZMQStream(self._bound(zmq.ROUTER, "control"))
         self.stdin = self._bound(zmq.ROUTER, "stdin")

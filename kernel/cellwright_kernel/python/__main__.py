@@ -25,7 +25,7 @@ from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 from zmq.eventloop.zmqstream import ZMQStream
 
-from cellwright_kernel.iopub import Gate, Iopub
+from cellwright_kernel.iopub import DIGESTS, Gate, Iopub
 from cellwright_kernel.python import errors, origin
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.background import Background
@@ -213,6 +213,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("-f", dest="connection_file", required=True, help="the Jupyter connection file")
     options = parser.parse_args(arguments)
     config = Config()
+    config.Session.digest_history_size = DIGESTS
     config.HistoryManager.enabled = False
     config.HistoryManager.hist_file = ":memory:"
     app = CellKernelApp.instance(config=config, log_level=logging.ERROR)
