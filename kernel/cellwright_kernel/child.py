@@ -85,6 +85,11 @@ class Child:
         """False once it has ended."""
         return self._process.returncode is None
 
+    @property
+    def was_killed(self) -> bool:
+        """True once it was ended by SIGKILL."""
+        return self._process.returncode == -signal.SIGKILL
+
     async def ended(self) -> str:
         """Wait until it has ended; return how, as a sentence."""
         await self._process.wait()

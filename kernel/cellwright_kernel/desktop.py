@@ -14,7 +14,7 @@
 
 Flows in: the size, and a folder. Flows out: a display that other programs can use, and its pixels.
 Decided here: how Xvnc and the window manager are started and when they count as up; the keyboard's layout; the
-background; how a screenshot is made. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
+background; a terminal's keys for the clipboard; how a screenshot is made. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from Xlib import X
+from Xlib import X, Xatom
 from Xlib import display as xlib
 from Xlib.error import ConnectionClosedError, DisplayConnectionError
 from Xlib.ext import xtest
@@ -54,6 +54,13 @@ _LEFT = {
     "openbox": "The windows are still there, but until it runs again without frames, and new ones may not get the keyboard.",
 }
 """The parts, the cause of the other's end first, and what their end leaves."""
+
+_RESOURCES = r"""XTerm*VT100.translations: #override \
+  Ctrl Shift <Key>C: copy-selection(CLIPBOARD)\n\
+  Ctrl Shift <Key>V: insert-selection(CLIPBOARD)\n\
+  Shift <Key>Insert: insert-selection(CLIPBOARD, PRIMARY)
+"""
+"""What terminals do elsewhere: xterm's own keys know only what was marked last, and not what was copied."""
 
 _WINDOW_MANAGER_SETTINGS = Path(__file__).with_name("openbox.xml")
 
@@ -190,7 +197,7 @@ class Desktop:
             self._number = await child.wait_for(lambda: _number_from(reader, said), "X display", _UP_S)
         finally:
             os.close(reader)
-        await asyncio.to_thread(_paint_background, self.display)
+        await asyncio.to_thread(_prepare_root, self.display)
         await self._pin_keyboard()
 
     async def start_window_manager(self) -> None:
@@ -342,12 +349,13 @@ async def _frame_extents(connection: xlib.Display, window: XWindow) -> list[int]
     return None
 
 
-def _paint_background(display: str) -> None:
+def _prepare_root(display: str) -> None:
     connection = xlib.Display(display)
     try:
         root = connection.screen().root
         root.change_attributes(background_pixel=_BACKGROUND)
         root.clear_area()
+        root.change_property(Xatom.RESOURCE_MANAGER, Xatom.STRING, 8, _RESOURCES.encode())
         connection.sync()
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""Keeps the desktop usable: display, window manager and browser, as one thing.
+"""Keeps the desktop usable: display, window manager, clipboard and browser, as one thing.
 
 Flows in: the settings. Flows out: a desktop that is up, or a sentence why not; later, sentences to the model about what
 ended and was started again. Decided here: the order of starting (display first, the rest side by side), what counts as
@@ -16,7 +16,10 @@ from typing import Final
 
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.child import NotUp
+from cellwright_kernel.clipboard.clipboard import WHERE
+from cellwright_kernel.clipboard.keeper import Keeper
 from cellwright_kernel.desktop import Desktop, Screenshot
+from cellwright_kernel.program_bus import ProgramBus
 from cellwright_kernel.wire import HostSettings
 
 _RESTARTS: Final = 5
@@ -64,6 +67,8 @@ class DesktopKeeper:
         self._environment = environment
         self._note = note
         self._desktop = self._new_desktop()
+        self._clipboard = Keeper(folder / "clipboard")
+        self._bus = ProgramBus(folder, settings.home)
         self._browser: Browser | None = None
         self._last: Screenshot | None = None
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
@@ -80,7 +85,7 @@ class DesktopKeeper:
         """Return what programs need to find the desktop and the browser."""
         if not self._desktop.has_display:
             return {}
-        found = {"DISPLAY": self._desktop.display}
+        found = {"DISPLAY": self._desktop.display, WHERE: str(self._clipboard.socket), **self._bus.environment()}
         if self._browser is not None:
             found["CELLWRIGHT_CDP"] = self._browser.cdp_url
             found["CELLWRIGHT_DOWNLOADS"] = str(self._browser.playwrights_downloads)
@@ -96,12 +101,14 @@ class DesktopKeeper:
             NotUp: what did not come up, with the end of its log.
         """
         await self._desktop.start_display()
+        await self._bus.open(self._desktop.display)
         if self._settings.browser:
             self._browser = Browser(self._settings, self._desktop.display, self._folder, self._environment)
         failed: list[Exception] = []
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._desktop.start_window_manager())
+                group.create_task(self._clipboard.start(self._desktop.display))
                 if self._browser is not None:
                     group.create_task(self._browser.start())
                     await _port_of(self._browser)
@@ -157,9 +164,11 @@ class DesktopKeeper:
         return await self._browser.free_pages() if self._browser else []
 
     async def stop(self) -> None:
-        """End browser and desktop, in this order."""
+        """End browser, bus and desktop, in this order."""
         if self._browser is not None:
             await self._browser.stop()
+        await self._clipboard.stop()
+        await self._bus.close()
         await self._desktop.stop()
 
     @property
@@ -201,10 +210,15 @@ class DesktopKeeper:
     async def _restart_desktop(self) -> None:
         """Start display and browser again; the display's number must stay, since the kernels know it."""
         display = self._desktop.display
-        await self.stop()
+        if self._browser is not None:
+            await self._browser.stop()
+        await self._clipboard.stop()
+        await self._desktop.stop()
         self._desktop = self._new_desktop(display)
         self._last = None
         await self._desktop.start()
+        await self._bus.open(display)
+        await self._clipboard.start(display)
         if self._browser is not None:
             await self._browser.start()
 

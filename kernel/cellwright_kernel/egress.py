@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from typing import Final, Self
-from urllib.parse import urlsplit
 
+from cellwright_kernel.asked import Asked, NotAsked, asked_for, asked_in
 from cellwright_kernel.wire import Forward, HostSettings
 
 PROXY_HOST: Final = "127.0.0.1"
@@ -28,6 +28,8 @@ PROXY_URL: Final = f"http://{PROXY_HOST}:{PROXY_PORT}"
 
 _CHUNK: Final = 64 * 1024
 _HEAD_BYTES: Final = 16 * 1024
+_STATUS_CHARS: Final = 404
+"""Status and reason, as long as the proxy outside makes them."""
 _ANSWER_S: Final = 45.0
 """Longer than the proxy itself takes for names and connecting."""
 _FIRST_WORDS_S: Final = 5.0
@@ -35,7 +37,6 @@ _REFUSED: Final = re.compile(
     rb"HTTP/1\.1 403 (?P<sentence>\[?(?P<host>[^\r\n \]]+)\]?:\d+ [^\r\n]* allow-list[^\r\n]*)\r\n"
 )
 """How the egress proxy outside begins an answer that names its rule."""
-_HOST: Final = re.compile(r"[0-9A-Za-z._:-]{1,253}")
 _OF_BROWSER: Final = re.compile(rb"\r\nuser-agent: *mozilla/", re.IGNORECASE)
 _HTTP_METHODS: Final = tuple(f"{m} ".encode() for m in "GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 
@@ -43,6 +44,15 @@ _HTTP_METHODS: Final = tuple(f"{m} ".encode() for m in "GET HEAD POST PUT PATCH 
 Refused = Callable[[str, str | None], None]
 """Called with each refusal's sentence and, if a browser asked, the host that it asked for: it asks for some by itself. In the
 event loop, before whoever asked hears of it."""
+
+
+@dataclass(frozen=True)
+class _Hearers:
+    """Who is told what was refused."""
+
+    refused: Refused
+    refused_page: Callable[[str], None]
+    """Called besides when it was a page without TLS: the browser shows the refusal as if it were that page, and nothing fails."""
 
 
 def has_proxy(settings: HostSettings) -> bool:
@@ -63,10 +73,15 @@ def proxy_environment(settings: HostSettings) -> dict[str, str]:
 class Forwarder:
     """Every listener of the way out. Use it with `async with`; where there is no proxy it does nothing."""
 
-    def __init__(self, settings: HostSettings, refused: Refused = lambda _sentence, _host: None) -> None:
+    def __init__(
+        self,
+        settings: HostSettings,
+        refused: Refused = lambda _sentence, _host: None,
+        refused_page: Callable[[str], None] = lambda _sentence: None,
+    ) -> None:
         self._has_proxy = has_proxy(settings)
         self._socket = settings.egress_socket
-        self._refused = refused
+        self._hearers = _Hearers(refused, refused_page)
         self._forwards = settings.forwards
         self._running: asyncio.Task[None] | None = None
         self.problems: tuple[str, ...] = ()
@@ -116,8 +131,8 @@ class Forwarder:
 
     def _serving(self, target: Forward | None) -> _Serve:
         if self._socket is None:
-            return partial(_refuse, refused=self._refused)
-        return partial(_connection, socket=self._socket, target=target, refused=self._refused)
+            return partial(_refuse, hearers=self._hearers)
+        return partial(_connection, socket=self._socket, target=target, hearers=self._hearers)
 
 
 @dataclass(frozen=True)
@@ -184,41 +199,35 @@ def _own_address(host: str) -> str:
         return "127.0.0.1"  # localhost
 
 
-async def _refuse(client: _Stream, refused: Refused) -> None:
-    """Answer a request as the egress proxy outside would, whose allow-list is empty; break off what is none."""
+async def _refuse(client: _Stream, hearers: _Hearers) -> None:
+    """Answer a request as the egress proxy outside would, whose allow-list is empty."""
     try:
-        async with asyncio.timeout(_FIRST_WORDS_S):
-            head = await client.reader.readuntil(b"\r\n\r\n")
-        host, port = _asked_for(head)
-        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        sentence = (
-            f"{where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
-            "`--allow HOST[:PORT]`; it allows nothing."
-        )
-        refused(sentence, host if _OF_BROWSER.search(head) else None)
-        await _tell(client, sentence, None, status=f"403 {sentence}")
-    except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        client.abort()  # it broke off, or speaks no HTTP
+        try:
+            if (asked := await asked_for(client.reader)) is None:
+                return
+        except NotAsked as error:
+            await _tell(client, str(error), None, status=f"{error.status} {error}")
+            return
+        sentence = f"{_not_allowed(asked)}; it allows nothing."
+        hearers.refused(sentence, asked.host if asked.is_of_browser else None)
+        if asked.is_page and asked.method != "CONNECT":
+            hearers.refused_page(sentence)
+        await _tell(client, sentence, None, status=f"403 {sentence}", has_body=asked.method != "HEAD")
+    except OSError:
+        client.abort()
     finally:
         client.writer.close()
         await client.closed()
 
 
-def _asked_for(head: bytes) -> tuple[str, int]:
-    """Return host and port of a request to a proxy.
-
-    Raises:
-        ValueError: It is none.
-    """
-    method, target, *_ = head.decode("ascii").split(" ", 2)
-    url = urlsplit(f"//{target}" if method == "CONNECT" else target)
-    port = url.port if method == "CONNECT" else url.port or 80
-    if url.scheme not in ("", "http") or port is None or not (url.hostname and _HOST.fullmatch(url.hostname)):
-        raise ValueError(f"{target!r} names no host and port.")
-    return url.hostname, port
+def _not_allowed(asked: Asked) -> str:
+    return (
+        f"{asked.where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+        "`--allow HOST[:PORT]`"
+    )
 
 
-async def _connection(client: _Stream, socket: str, target: Forward | None, refused: Refused) -> None:
+async def _connection(client: _Stream, socket: str, target: Forward | None, hearers: _Hearers) -> None:
     proxy: _Stream | None = None
     try:
         proxy = _Stream(*await asyncio.open_unix_connection(socket, limit=_HEAD_BYTES))
@@ -229,7 +238,7 @@ async def _connection(client: _Stream, socket: str, target: Forward | None, refu
         if proxy is None or refusal is not None:
             await _tell(client, refusal or "", target)
         else:
-            await _relay(client, proxy, refused if target is None else None)
+            await _relay(client, proxy, hearers if target is None else None)
     except* OSError:
         client.abort()
     finally:
@@ -251,7 +260,9 @@ async def _ask_for(proxy: _Stream, target: Forward) -> str | None:
     return None if status == "200" else reason or f"The egress proxy answered {status}."
 
 
-async def _tell(client: _Stream, sentence: str, target: Forward | None, *, status: str = "502 Bad Gateway") -> None:
+async def _tell(
+    client: _Stream, sentence: str, target: Forward | None, *, status: str = "502 Bad Gateway", has_body: bool = True
+) -> None:
     """Tell a client that speaks HTTP why; break off from any other, which is what no service there looks like."""
     if target is not None:
         async with asyncio.timeout(_FIRST_WORDS_S):
@@ -260,23 +271,25 @@ async def _tell(client: _Stream, sentence: str, target: Forward | None, *, statu
             client.abort()
             return
     body = f"{sentence}\n".encode()
+    if len(status) > _STATUS_CHARS:
+        status = status[: _STATUS_CHARS - 3] + "..."
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    client.writer.write(head.encode() + body)
+    client.writer.write(head.encode("ascii", "replace") + (body if has_body else b""))
     client.writer.write_eof()
     async with asyncio.timeout(_FIRST_WORDS_S):
         while await client.reader.read(_CHUNK):  # closing on unread bytes would take the answer back
             pass
 
 
-async def _relay(client: _Stream, proxy: _Stream, refused: Refused | None) -> None:
-    """Carry both ways; `refused` hears of it if the proxy refuses the first request."""
+async def _relay(client: _Stream, proxy: _Stream, hearers: _Hearers | None) -> None:
+    """Carry both ways; `hearers` are told if the proxy refuses the first request."""
     asked = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as group:
         group.create_task(_carry(client, proxy, asked.set_result))
-        group.create_task(_carry(proxy, client, partial(_hear, asked, refused)))
+        group.create_task(_carry(proxy, client, partial(_hear, asked, hearers)))
 
 
 async def _carry(source: _Stream, sink: _Stream, first: Callable[[bytes], None]) -> None:
@@ -296,12 +309,23 @@ async def _carry(source: _Stream, sink: _Stream, first: Callable[[bytes], None])
         sink.writer.write_eof()
 
 
-def _hear(asked: asyncio.Future[bytes], refused: Refused | None, answer: bytes) -> None:
-    """Only what answers a CONNECT is the proxy's own word: any other request is answered by a site, which may say anything."""
+def _hear(asked: asyncio.Future[bytes], hearers: _Hearers | None, answer: bytes) -> None:
+    """Tell of a refusal.
+
+    Only what answers a CONNECT is the proxy's own word. Any other request may be answered by a site, which can say anything: of
+    that, no word is told on, and only that the page which was asked for is refused.
+    """
     head = asked.result() if asked.done() else b""
-    if refused is not None and head.startswith(b"CONNECT ") and (refusal := _REFUSED.match(answer)):
-        host = refusal["host"].decode("ascii", "replace") if _OF_BROWSER.search(head) else None
-        refused(refusal["sentence"].decode("ascii", "replace"), host)
+    if hearers is None:
+        return
+    if head.startswith(b"CONNECT "):
+        if refusal := _REFUSED.match(answer):
+            host = refusal["host"].decode("ascii", "replace") if _OF_BROWSER.search(head) else None
+            hearers.refused(refusal["sentence"].decode("ascii", "replace"), host)
+    elif answer.startswith(b"HTTP/1.1 403 ") and (asked_of := asked_in(head)) is not None and asked_of.is_page:
+        sentence = _not_allowed(asked_of)
+        if answer.startswith(f"HTTP/1.1 403 {sentence}; ".encode()):
+            hearers.refused_page(f"{sentence}.")
 
 
 def _not_listening(entrance: _Entrance, error: OSError) -> str:

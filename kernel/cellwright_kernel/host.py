@@ -26,10 +26,11 @@ from cellwright_kernel.child import NotUp
 from cellwright_kernel.egress import Forwarder, proxy_environment
 from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
+from cellwright_kernel.memory import HEADROOM_BYTES, Memory, data_bytes
 from cellwright_kernel.playwright_browsers import playwright_environment
 from cellwright_kernel.server import Server, door, listener
 from cellwright_kernel.versions import versions
-from cellwright_kernel.wire import HostSettings, Language, Ready
+from cellwright_kernel.wire import HostSettings, Language, MemoryLimit, Ready
 
 if TYPE_CHECKING:
     from cellwright_kernel.desktop import Screenshot
@@ -84,7 +85,8 @@ class Host:
             release_keys=self._desktop.release_keys if self._desktop else None,
             free_pages=self._desktop.free_pages if self._desktop else None,
             screen_changed=self._screen_changed,
-            commands=_commands(settings.processes),
+            commands=_commands(settings.processes, settings.memory),
+            memory=Memory(settings.memory),
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
@@ -95,7 +97,10 @@ class Host:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Start everything in the background; stop it all in order when left."""
-        async with Forwarder(self._settings, self.kernels.refused) as forwarder, asyncio.TaskGroup() as group:
+        async with (
+            Forwarder(self._settings, self.kernels.refused, self.kernels.refused_page) as forwarder,
+            asyncio.TaskGroup() as group,
+        ):
             self._problems = forwarder.problems
             async with self.kernels:
                 keeping = group.create_task(self._start_and_keep(group))
@@ -188,12 +193,17 @@ class Host:
         self.kernels.note(sentence)
 
 
-def _commands(processes: int | None) -> Mapping[Language, Sequence[str]]:
-    """Return how kernels are started: under a limit that is not ours, so that what uses it up leaves us room to end it."""
-    if processes is None:
-        return COMMANDS
-    limit = (shutil.which("prlimit") or "prlimit", f"--nproc={processes}:{processes}", "--")
-    return {language: (*limit, *command) for language, command in COMMANDS.items()}
+def _commands(processes: int | None, memory: MemoryLimit | None) -> Mapping[Language, Sequence[str]]:
+    """Return how kernels are started: under limits that are not ours, so that what uses them up leaves us room to end it."""
+    return {language: (*_limits(language, processes, memory), *command) for language, command in COMMANDS.items()}
+
+
+def _limits(language: Language, processes: int | None, memory: MemoryLimit | None) -> list[str]:
+    limits = [] if processes is None else [f"--nproc={processes}:{processes}"]
+    if memory is not None:
+        most = data_bytes(language, memory)
+        limits.append(f"--data={most}:{most + HEADROOM_BYTES}")
+    return [shutil.which("prlimit") or "prlimit", *limits, "--"] if limits else []
 
 
 async def _reap() -> None:

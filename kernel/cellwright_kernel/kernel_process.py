@@ -23,7 +23,7 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import write_connection_file
 
 from cellwright_kernel import processes
-from cellwright_kernel.child import Child
+from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.iopub import DIGESTS
 from cellwright_kernel.python.last_words import LastWords, read_begun, read_last_words
 from cellwright_kernel.wire import Channel, KernelConnection, Language
@@ -105,6 +105,11 @@ class KernelProcess:
         """Return how it ended, or that it runs, as a sentence."""
         return self._child.how_it_ended() if self._child else "It was not started."
 
+    @property
+    def was_killed(self) -> bool:
+        """True once it was ended by SIGKILL."""
+        return self._child is not None and self._child.was_killed
+
     async def start(self, environment: Mapping[str, str], home: str) -> None:
         """Start it and return once it answers.
 
@@ -112,9 +117,15 @@ class KernelProcess:
             NotUp: with how it ended and the end of its log; nothing is left running.
         """
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        self._folder.mkdir(mode=0o700, parents=True)
         connection = self._folder / _CONNECTION
-        write_connection_file(str(connection), ip=str(self._folder / "s"), key=self._key.encode(), transport="ipc")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True)
+            write_connection_file(str(connection), ip=str(self._folder / "s"), key=self._key.encode(), transport="ipc")
+        except OSError as error:
+            raise NotUp(
+                f"Its own files could not be written to {self._folder}: {error.strerror}. Usually the disk is full, and what "
+                "fills it are files that a cell has left there. Delete them, in a cell of the other language if need be."
+            ) from error
         command = ["env", "-C", home, *(part.format(connection=connection) for part in self._command)]
         self._child = await Child.start(
             f"{self.language}-kernel",
@@ -122,6 +133,7 @@ class KernelProcess:
             environment={**environment, processes.MARK: self.mark},
             folder=self._folder,
         )
+        processes.goes_first(self.pid, processes.KERNEL_SCORE)
         try:
             # connecting before the sockets exist would cost zmq's reconnect interval
             await self._child.wait_for(self._sockets_exist, f"{self.language} kernel", _UP_S)
@@ -189,6 +201,9 @@ class KernelProcess:
             before, there = there, processes.count()
             if there - before > processes.CROWD:
                 processes.have_group_give_way(self.pid)
+            elif there != before:
+                for process in processes.of_kernel(self.pid, self.mark):
+                    processes.goes_first(process.pid, processes.CELLS_SCORE)
 
     def ask(self) -> str:
         """Send a question that every kernel answers when it is free; return its id."""

@@ -21,13 +21,12 @@ from cellwright_kernel.child import NotUp
 from cellwright_kernel.deadline import Clock, SystemClock
 from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
 from cellwright_kernel.lane import Lane, late_events
+from cellwright_kernel.memory import Memory
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import End, RunningCell, so_far_events
 from cellwright_kernel.sentences import Left
 from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung
 
-_HEALTHY_S: Final = 2.0
-"""Seconds that an interrupted kernel has to answer a question; 2 ms are usual."""
 _KEYS_S: Final = 1.0
 _OF_REPLY: Final[Mapping[str | None, CellStatus]] = {"ok": "ok", "aborted": "interrupted", "abort": "interrupted"}
 """What a kernel's reply says -> the cell's status; anything else is an error."""
@@ -53,6 +52,7 @@ class Kernels:
         free_pages: Stops what keeps a page from answering and returns what to say of it.
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
+        memory: What it may have.
         image_size: Most pixels across and down of a picture.
         clock: Time, for the deadlines.
     """
@@ -68,17 +68,21 @@ class Kernels:
         free_pages: Callable[[], Awaitable[list[str]]] | None = None,
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
+        memory: Memory | None = None,
         image_size: tuple[int, int] = (2048, 2048),
         clock: Clock | None = None,
     ) -> None:
         self._home = home
         self._folder = folder
         self._environment = environment
-        self._usable = usable
+        self._usable = usable or asyncio.Event()
+        if usable is None:
+            self._usable.set()
         self._release_keys = release_keys
         self._free_pages = free_pages
         self._screen_changed = screen_changed
         self._commands = commands
+        self._memory = memory or Memory(None)
         self._new_outputs = partial(Outputs, width=image_size[0], height=image_size[1])
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
@@ -128,6 +132,8 @@ class Kernels:
             raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
         cell = RunningCell(request, lane.take_outputs(), self._clock)
         lane.running = cell
+        if killed := self._memory.killed():
+            cell.outputs.note(self._memory.others_killed(killed, between=True))
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
         self._running = cell
@@ -213,6 +219,11 @@ class Kernels:
         if self._running is not None:
             self._running.refused(sentence, host)
 
+    def refused_page(self, sentence: str) -> None:
+        """Have the cell that runs tell that the browser shows a refusal in a page's place."""
+        if self._running is not None:
+            self._running.refused_page(sentence)
+
     async def _run(self, lane: Lane, cell: RunningCell) -> None:
         """See a cell through to its close, then mend its kernel if need be."""
         is_sound, end = False, None
@@ -253,27 +264,18 @@ class Kernels:
 
     async def _usable_kernel(self, lane: Lane, cell: RunningCell) -> None:
         """Wait for the desktop and for a kernel that is being mended; start one if there is none; or until the end."""
-        if self._usable is not None and not self._usable.is_set():
-            usable = asyncio.ensure_future(self._usable.wait())
-            await _first_of(usable, cell.ended)
-            usable.cancel()
+        if not self._usable.is_set():
+            await cell.unless_ended(self._usable.wait())
         if lane.mending is not None:
             await _first_of(lane.mending, cell.ended)
         if lane.is_taken and lane.is_up and not cell.ended.done():
-            await self._untaken(lane, cell)
+            await cell.unless_ended(lane.is_free())  # what an attached console sent, or the kernel died of it
         if not cell.ended.done() and not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
             await _first_of(self._begin_start(lane), cell.ended)
-
-    async def _untaken(self, lane: Lane, cell: RunningCell) -> None:
-        """Wait until the kernel has done, or has died of, what an attached console sent; or until the end."""
-        assert lane.kernel is not None  # noqa: S101 - for the type checker; it is up
-        lane.answered.clear()
-        lane.question = lane.kernel.ask()  # it answers when it is free; the `idle` that says so might be lost
-        answered = asyncio.ensure_future(lane.answered.wait())
-        await _first_of(answered, cell.ended)
-        answered.cancel()
+        if not self._usable.is_set() and not cell.ended.done():  # the browser has died while the kernel was waited for
+            await self._usable_kernel(lane, cell)
 
     async def _climb(self, lane: Lane, cell: RunningCell) -> None:
         async def act(rung: Rung) -> None:
@@ -303,11 +305,12 @@ class Kernels:
                 return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
             cell.outputs.note(sentences.not_started(lane.language, lane.fault or ""))
             return "kernel_died", False
+        how = self._how_out_of_memory(lane.kernel, cell, is_dead=end == "kernel_died" and not ladder.rung)
         if end == "finished" and ladder.rung is None:
             return _OF_REPLY.get(cell.reply_status, "error"), True
         left = await self._left(lane, lane.kernel, kept=end == "finished" and lane.is_up)
         if ladder.rung is None:
-            cell.outputs.note(sentences.died(left, lane.kernel.how_it_ended()))
+            cell.outputs.note(sentences.died(left, how or lane.kernel.how_it_ended()))
             return "kernel_died", False
         if lane.restart_asked:
             cell.outputs.note(sentences.restarted(left))
@@ -316,6 +319,17 @@ class Kernels:
             was_killed = ladder.rung == "kill_kernel"
             cell.outputs.note(sentences.interrupted(left, deadline_s=deadline_s, was_killed=was_killed))
         return ("interrupted" if ladder.asked else "timeout"), False
+
+    def _how_out_of_memory(self, kernel: KernelProcess, cell: RunningCell, *, is_dead: bool) -> str | None:
+        """Say what became of a cell for want of memory; return how its kernel ended, if that was why."""
+        killed = self._memory.killed()
+        if killed and is_dead and kernel.was_killed:
+            return self._memory.how_killed()
+        if killed:
+            cell.outputs.note(self._memory.others_killed(killed))
+        elif cell.failure and (refused := self._memory.refused(kernel.language, *cell.failure, kernel.pid)):
+            cell.outputs.note(refused)
+        return None
 
     async def _left(self, lane: Lane, kernel: KernelProcess, *, kept: bool) -> Left:
         """End what the cell had started, or all that the kernel had if it is lost; let go of keys; look what is left."""
@@ -348,23 +362,12 @@ class Kernels:
         for sentence in await self._free_pages() if self._free_pages else ():
             lane.note(sentence)
         if lane.is_up and not (lane.restart_asked or was_killed):
-            if await self._is_healthy(lane):
+            if await lane.is_healthy():
                 lane.mending = None
                 return
             lane.note(sentences.did_not_answer(lane.language))
         lane.restart_asked = False
         await self._replace(lane)
-
-    async def _is_healthy(self, lane: Lane) -> bool:
-        assert lane.kernel is not None  # noqa: S101 - for the type checker; it is up
-        lane.answered.clear()
-        lane.question = lane.kernel.ask()
-        try:
-            async with asyncio.timeout(_HEALTHY_S):
-                await lane.answered.wait()
-        except TimeoutError:
-            return lane.is_taken  # it has got on to what an attached console sent
-        return True
 
     async def _replace(self, lane: Lane) -> None:
         """End a language's kernel and start its next one; a failure is left in `lane.fault`."""
@@ -377,7 +380,7 @@ class Kernels:
         )
         try:
             await kernel.start(self._environment(), self._home)
-        except (NotUp, OSError) as error:  # a disk that the code has filled is where the kernel's own files lie
+        except NotUp as error:
             lane.fault = str(error)
         else:
             lane.is_up = True

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import RunningCell
 from cellwright_kernel.wire import ClosedEvent, Event, Language, OutputEvent, Text
+
+_HEALTHY_S: Final = 2.0
+"""Seconds that an interrupted kernel has to answer a question; 2 ms are usual."""
 
 
 class Lane:
@@ -61,6 +64,22 @@ class Lane:
         if self.kernel is not None:
             self.kernel.kill()
         self.is_up = False
+
+    async def is_healthy(self) -> bool:
+        """Whether its kernel, which is up, answers in time, or has got on to what an attached console sent."""
+        try:
+            async with asyncio.timeout(_HEALTHY_S):
+                await self.is_free()
+        except TimeoutError:
+            return self.is_taken
+        return True
+
+    async def is_free(self) -> None:
+        """Wait until its kernel, which is up, has done what it was sent, or has died of it."""
+        assert self.kernel is not None  # noqa: S101 - for the type checker; it is up
+        self.answered.clear()
+        self.question = self.kernel.ask()  # it answers when it is free; an `idle` that says so might be lost
+        await self.answered.wait()
 
     def note(self, sentence: str) -> None:
         """Tell the model something: in the cell that runs or waits, else before the next one's own output."""

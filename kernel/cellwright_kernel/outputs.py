@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from cellwright_kernel.ceilings import ITEM_CHARS, Allowance, LongText
 from cellwright_kernel.images import MEDIA_TYPES, NotAnImage, read_image
 from cellwright_kernel.shown import Shown
-from cellwright_kernel.terminal import Terminal, bare, plain, without_surrogates
+from cellwright_kernel.terminal import Gap, Terminal, bare, plain_ends, without_surrogates
 from cellwright_kernel.wire import Image, KeptEvent, Output, OutputEvent, PieceEvent, Source, Text, WithdrawnEvent
 
 NOTHING_SAID: Final = "The cell ran and showed nothing."
@@ -28,8 +28,6 @@ _EXACT: Final = ("log", "notice")
 """Sources whose text is passed on as it is."""
 
 Message = Mapping[str, Any]
-Gap = tuple[int, int]
-"""Where characters of a text were left out before it came here, and how many."""
 
 
 class Outputs:
@@ -154,12 +152,14 @@ class Outputs:
         self, text: str, source: Source, of_cell: int | None, display_id: str | None = None, gap: Gap = (0, 0)
     ) -> None:
         self._end_writing()
-        self._shown.add_text(self._long(text, gap), source, of_cell, display_id)
+        self._shown.add_text(self._long(text, source, gap), source, of_cell, display_id)
 
-    def _long(self, text: str, gap: Gap = (0, 0)) -> LongText:
+    def _long(self, text: str, source: Source, gap: Gap = (0, 0)) -> LongText:
         long = LongText(self._allowance)
-        at, left_out = gap
         text = without_surrogates(text)
+        if source not in _EXACT:
+            text, gap = plain_ends(text, gap)
+        at, left_out = gap
         if left_out:
             long.write(text[:at])
             long.skip(left_out)
@@ -187,7 +187,7 @@ class Outputs:
         if isinstance(last, Image):
             self._shown.replace_image(display_id, last)
         else:
-            self._shown.replace_text(display_id, self._long(last.text), last.source)
+            self._shown.replace_text(display_id, self._long(last.text, last.source), last.source)
 
     def _items(self, content: Mapping[str, Any], source: Source) -> Iterator[Output]:
         """Yield the one encoding that is passed on of a shown thing, and before it what is to be said about it."""
@@ -204,8 +204,7 @@ class Outputs:
                 yield Text(text=sentence, source="notice")
             yield image
             return
-        text = _best_text(data)
-        yield Text.model_construct(text=text if source in _EXACT else plain(text), source=source)
+        yield Text.model_construct(text=_best_text(data), source=source)
 
     def _before_next(self, of_cell: int | None) -> None:
         """Do a clearing that waited for the next output."""
@@ -259,7 +258,7 @@ def _best_text(data: Mapping[str, Any]) -> str:
 def _error_text(content: Mapping[str, Any]) -> str:
     name, value, frames = content.get("ename"), content.get("evalue"), content.get("traceback")
     sentence = f"{name}: {value}" if value else f"{name}"
-    text = plain("\n".join(map(str, frames))) if isinstance(frames, list) and frames else ""
+    text = "\n".join(map(str, frames)) if isinstance(frames, list) and frames else ""
     if str(name) not in text:
         text = f"{text}\n{sentence}" if text else sentence
     return text

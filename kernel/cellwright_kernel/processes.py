@@ -37,6 +37,12 @@ CROWD: Final = 100
 _NICE: Final = 19
 _NODES: Final = ("node", "MainThread", "node-MainThread")
 """What Node calls itself."""
+KERNEL_SCORE: Final = 300
+"""How early a kernel is killed where memory runs out; 1000 stands for all memory. Chromium gives its pages as much, and itself 0."""
+NODE_BYTES: Final = 640 * 1024**2
+"""What Node reserves for code, 512 MiB, and for its threads, before any code has run; RLIMIT_DATA counts it."""
+CELLS_SCORE: Final = 1000
+"""What a cell has started goes first: its kernel keeps variables."""
 _PASSES: Final = 40
 """Sweeps after which killing gives up on processes that make new ones faster."""
 
@@ -103,6 +109,24 @@ def send(processes: Iterable[Process], number: signal.Signals) -> None:
 def count() -> int:
     """Return how many processes there are; of one that asks often this is the cheap question."""
     return sum(name.isdigit() for name in os.listdir(_PROC))  # noqa: PTH208 - names only
+
+
+def goes_first(pid: int, score: int) -> None:
+    """Have the Linux kernel kill a process before others where memory runs out, and what it starts from now on too.
+
+    Hostile code can undo it for itself; what takes most of the memory is killed first all the same.
+    """
+    place = _PROC / str(pid) / "oom_score_adj"
+    with contextlib.suppress(OSError, ValueError):  # it has ended
+        if int(place.read_text()) < score:
+            place.write_text(f"{score}")
+
+
+def start_of_cell(pid: int) -> None:
+    """A process was started by a cell: it goes before its kernel, unless it is a part of that."""
+    found = _process(pid)
+    if found is not None and not _is_driver(found):
+        goes_first(pid, CELLS_SCORE)
 
 
 def have_group_give_way(kernel: int) -> None:

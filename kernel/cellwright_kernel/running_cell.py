@@ -8,9 +8,10 @@ that nobody has to listen: a listener who leaves takes nothing with him, the cel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Final, Literal
 
+from cellwright_kernel import sentences
 from cellwright_kernel.deadline import Clock, Ladder
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.wire import CellStatus, ClosedEvent, Event, Execute, HeartbeatEvent
@@ -35,6 +36,8 @@ _REFUSED_PAGE: Final = "err_tunnel_connection_failed"
 """Chromium's word for a page that the way out has refused; if it was led there, the failure names where it began."""
 _PIECES_CHARS: Final = 16 * 1024**2
 """After so much, no more pieces are sent: a cell that writes for an hour would send more than the outside takes of one cell."""
+_FAILURE_SHOWN: Final = 'interrupted by another navigation to "chrome-error://chromewebdata/"'
+"""Playwright's words for a page that Chromium's own, about the failure before, came in the way of."""
 _SENT_BYTES: Final = 64 * 1024**2
 """After so much, outputs are held back until the end: a cell that shows pictures without end sends them once."""
 
@@ -57,8 +60,11 @@ class RunningCell:
         self.has_begun = False
         """True once the kernel has said anything of it."""
         self.reply_status: str | None = None
+        self.failure: tuple[str, str] | None = None
+        """The last error's name and message."""
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._refusals: dict[str, str | None] = {}
+        self._refused_pages: list[str] = []
         self._failures = ""
         self._idle = False
         self._messages = 0
@@ -81,7 +87,9 @@ class RunningCell:
             self._look()
         else:
             if message["header"].get("msg_type") == "error":
-                self._failures = f"{self._failures}{message['content'].get('evalue')}"[:_FAILURE_CHARS]
+                name, value = (str(message["content"].get(part)) for part in ("ename", "evalue"))
+                self.failure = name, value
+                self._failures = f"{self._failures}{value}"[:_FAILURE_CHARS]
             self.outputs.add(message)
 
     def end(self, end: End) -> None:
@@ -105,11 +113,31 @@ class RunningCell:
         if len(self._refusals) < _REFUSALS_KEPT:
             self._refusals[sentence] = host
 
+    def refused_page(self, sentence: str) -> None:
+        """Have it say at its end, however it ends, that the browser shows a refusal in a page's place.
+
+        Args:
+            sentence: What was refused, and why.
+        """
+        if len(self._refused_pages) < _REFUSALS and sentence not in self._refused_pages:
+            self._refused_pages.append(sentence)
+
+    async def unless_ended(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Wait for something that the cell needs, and give it up when the cell ends before."""
+        doing = asyncio.ensure_future(work)
+        await asyncio.wait({doing, self.ended}, return_when=asyncio.FIRST_COMPLETED)
+        doing.cancel()
+
     def close(self, status: CellStatus, generation: int, *, screen_changed: bool = True) -> None:
         """Nothing more comes."""
-        if status == "error":
-            for sentence in self._refusals_to_tell():
-                self.outputs.note(sentence)
+        refusals = self._refusals_to_tell() if status == "error" else []
+        for sentence in refusals:
+            self.outputs.note(sentence)
+        for sentence in self._refused_pages:
+            if sentence not in refusals:
+                self.outputs.note(sentences.page_refused(sentence))
+        if status == "error" and _FAILURE_SHOWN in self._failures:
+            self.outputs.note(sentences.failed_page_came_late(self.request.language))
         self._closed = ClosedEvent(
             status=status,
             truncated=self.outputs.truncated,

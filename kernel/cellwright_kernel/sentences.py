@@ -102,6 +102,24 @@ def still_starting(language: Language) -> str:
     )
 
 
+def page_refused(sentence: str) -> str:
+    """Return what to say of a page without TLS that the way out refused: to code it looks as if it were there."""
+    return f"A page was refused, and the browser shows the refusal in its place: {sentence}"
+
+
+def failed_page_came_late(language: Language) -> str:
+    """Return what to say of a page that was not opened because the failure of the one before was not shown yet.
+
+    Playwright says that a page failed before Chromium shows its own page about that, whatever the failure; 9 of 12 went wrong so,
+    and none that waited.
+    """
+    wait = "page.wait_for_url" if language == "python" else "page.waitForURL"
+    return (
+        "The page before this one could not be opened, and Chromium's own page about that came in the way. Where code goes on "
+        f"after such a failure, wait for that page first: await {wait}('chrome-error://chromewebdata/')"
+    )
+
+
 def taken(language: Language) -> str:
     """Return what to say of a cell that ended while it waited for what an attached console executes."""
     name = LANGUAGE_NAMES[language]
@@ -135,7 +153,10 @@ def _usually(how: str) -> str:
 
 _MEANINGS: Final = (
     (("SIGKILL",), "memory ran out, or the code killed it"),
-    (("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"), "a compiled library failed"),
+    (
+        ("SIGSEGV", "SIGABRT", "SIGTRAP", "SIGBUS", "SIGILL", "SIGFPE"),
+        "a compiled library failed, or got no more memory",
+    ),
 )
 
 

@@ -222,6 +222,19 @@ class Forward(Value):
     port: int
 
 
+class MemoryLimit(Value):
+    """How much memory the inside may have, and where it reads how much it had."""
+
+    process_bytes: int
+    """For one process of a kernel, or that a cell has started; what it reserves counts."""
+    sandbox_bytes: int
+    """For all of the sandbox, its files in memory among it. Enforced only where `events` is there."""
+    events: str | None = None
+    """File with a line `oom_kill N`: so many processes were killed at the sandbox's limit. Absent: nothing enforces it."""
+    peak: str | None = None
+    """File with the most bytes that the sandbox has had at once; absent: nobody knows."""
+
+
 class HostSettings(Value):
     """What the kernel host is started with (`--settings JSON`). Nothing in it is secret: the model can read it."""
 
@@ -251,6 +264,8 @@ class HostSettings(Value):
     forwards: tuple[Forward, ...] = ()
     processes: int | None = None
     """Above so many processes and threads in the whole sandbox, kernels and what they start get no more; absent: no limit."""
+    memory: MemoryLimit | None = None
+    """Absent: no limit."""
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""
 

@@ -12,6 +12,7 @@ import base64
 from collections.abc import Iterator
 from typing import Final, Literal, TypedDict, assert_never
 
+from cellwright.counted import counted
 from cellwright_kernel.wire import Cell, CellStatus, Image, MediaType, Output, Text
 
 ANSWER_BYTES: Final = 16 * 1024 * 1024
@@ -153,8 +154,9 @@ def _size_bytes(item: InputItem) -> int:
 
 def _dropped_sentence(dropped: list[InputItem]) -> str:
     pictures = sum(item["type"] == "input_image" for item in dropped)
-    texts = len(dropped) - pictures
+    kinds = (("picture", pictures), ("text", len(dropped) - pictures))
+    what = " and ".join(counted(number, noun) for noun, number in kinds if number)
     return (
-        f"[{pictures} pictures and {texts} texts of this cell were left out: one answer holds {ANSWER_ITEMS} items, "
+        f"[{what} of this cell {'was' if len(dropped) == 1 else 'were'} left out: one answer holds {ANSWER_ITEMS} items, "
         f"{ANSWER_CHARS} characters and {ANSWER_BYTES // 1024**2} MiB. Show less at once, or smaller.]"
     )

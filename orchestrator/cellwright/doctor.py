@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from cellwright.errors import CellwrightError, EnvironmentMissing
 from cellwright.sandbox.base import Limits
 from cellwright.sandbox.bubblewrap import bubblewrap_options
-from cellwright.sandbox.limits import limits_in_force
+from cellwright.sandbox.limits import limits_here
 from cellwright.sandbox.place import UIDS, Place, take_place
 from cellwright.sandbox.runtime import (
     SYSTEM_PYTHON,
@@ -42,6 +42,9 @@ _FREE_BYTES: Final = 1024**3
 
 _ALPHABETS: Final = {"Latin": ":lang=en", "CJK": ":lang=zh-cn", "emoji": ":charset=1f680"}
 """What the desktop's fonts must show, and how fontconfig is asked for it."""
+
+
+_REGISTRY: Final = Path("/usr/share/dbus-1/accessibility-services/org.a11y.atspi.Registry.service")
 
 
 class Finding(BaseModel):
@@ -68,8 +71,10 @@ def examine() -> list[Finding]:
         _program("X server", "Xvnc", "-version"),
         _program("window manager", "openbox", "--version"),
         _found("keyboard compiler", "xkbcomp"),
-        _found("clipboard", "xclip"),
+        _found("clipboard of programs", "xclip"),
         _found("reader of the screen", "tesseract"),
+        _found("bus of programs", "dbus-daemon"),
+        _registry(),
         _chromium(),
         *(_font(name, query) for name, query in _ALPHABETS.items()),
         _disk(),
@@ -86,7 +91,7 @@ def in_force() -> list[Finding]:
     return [
         Finding(name="uid", ok=True, detail=who),
         Finding(name="network", ok=True, detail="none of its own; the only way out is the egress proxy's allow-list"),
-        *(Finding(name=name, ok=True, detail=means) for name, means in limits_in_force(Limits()).items()),
+        *(Finding(name=name, ok=True, detail=means) for name, means in limits_here(Limits()).items()),
         Finding(name="model key", ok=True, detail=f"OPENAI_API_KEY is {key}"),
     ]
 
@@ -99,6 +104,14 @@ def _python() -> Finding:
     if said.ok:
         return Finding(name="python", ok=False, detail=f"{SYSTEM_PYTHON} is {said.detail}; 3.11 or later is needed")
     return said.model_copy(update={"name": "python"})
+
+
+def _registry() -> Finding:
+    """Look for the part of AT-SPI that knows the programs; the bus starts it by this file."""
+    name = "accessibility"
+    if _REGISTRY.is_file():
+        return Finding(name=name, ok=True, detail=str(_REGISTRY))
+    return Finding(name=name, ok=False, detail=f"there is no {_REGISTRY}: at-spi2-core is missing", remedy=SETUP)
 
 
 def _program(name: str, program: str, option: str) -> Finding:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from cellwright.counted import counted
 from cellwright.errors import AtCapacity, SessionClosed, SessionNotFound
 from cellwright.record.records import Driver
 from cellwright.sandbox.base import Backend, Spec
@@ -170,7 +171,7 @@ class Pool:
             idlest = max(self._held.values(), key=_Holding.idle_s)
             if idlest.idle_s() < YIELD_S:
                 raise AtCapacity(
-                    f"All {self.capacity} places are taken by sessions in use. Usually that passes within minutes. "
+                    f"No place is free: the limit is {counted(self.capacity, 'session')}, and all are in use. Usually that passes within minutes. "
                     "Nothing was started. Try again later, or start the service with a larger --max-sessions."
                 )
             idlest.close(f"It had been idle for {idlest.idle_s():.0f} s, and its place was needed.")

@@ -12,7 +12,8 @@ import httpx2
 import pytest
 from tests.serving import Service, running_service
 
-from cellwright.record.reader import list_runs, read_run
+from cellwright.record.listing import list_runs
+from cellwright.record.reader import read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from queue import Empty
@@ -27,6 +29,24 @@ def told_by_dying(kernel: PythonKernel, code: str) -> str:
     lost = read_last_words(Path(f"{kernel.connection}.last"), kernel.highest_seq)
     assert all(words.msg_id == msg_id for words in lost)
     return "".join(str(value) for _, value in told.outputs) + "".join(words.text for words in lost)
+
+
+def test_a_disk_that_becomes_full_takes_no_page_from_the_box(tmp_path):
+    """A page that is first made when it is written cannot be made then: that is SIGBUS."""
+    path = tmp_path / "box"
+    LastWordsBox(path)
+    assert path.stat().st_blocks * 512 >= path.stat().st_size
+
+
+def test_without_room_for_the_box_there_is_none_and_the_kernel_works(tmp_path):
+    code = (
+        "import resource, pathlib; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from cellwright_kernel.python.last_words import LastWordsBox\n"
+        f"box = LastWordsBox(pathlib.Path({str(tmp_path / 'box')!r})); box.begin('log', 'id'); box.add(b'x'); print(box.text())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    assert said.stdout == "x\n"
+    assert not (tmp_path / "box").exists()
 
 
 @pytest.mark.slow

@@ -30,7 +30,10 @@ async def own_host(tmp_path: Path) -> AsyncIterator[Host]:
             "os._exit(3)",
             "python-kernel exited with status 3. Usually the code, or a library, ended the process itself.",
         ),
-        ("ctypes.string_at(0)", "python-kernel was ended by SIGSEGV. Usually a compiled library failed."),
+        (
+            "ctypes.string_at(0)",
+            "python-kernel was ended by SIGSEGV. Usually a compiled library failed, or got no more memory.",
+        ),
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
             "python-kernel was ended by SIGKILL. Usually memory ran out, or the code killed it.",

@@ -122,6 +122,41 @@ async def test_a_page_that_is_refused_names_the_rule(allow: tuple[str, ...], lan
         assert [output.source for output in (await session.execute("1 + 1", language=language)).outputs] == ["result"]
 
 
+@pytest.mark.parametrize("allow", [(), ("example.com",)])
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_a_page_without_tls_that_is_refused_is_told_of_though_nothing_fails(
+    allow: tuple[str, ...], language: Language
+) -> None:
+    async with Session.open(Spec(allow=allow)) as session:
+        cell = await session.execute("await page.goto('http://example.org/'); await page.title()", language=language)
+        assert cell.status == "ok"
+        assert [output.text for output in cell.outputs if isinstance(output, Text) and output.source == "notice"] == [
+            "A page was refused, and the browser shows the refusal in its place: example.org:80 is not on the allow-list of this "
+            f"sandbox. Whoever starts it can open a host to it, with `--allow HOST[:PORT]`{'.' if allow else '; it allows nothing.'}"
+        ]
+        assert [output.source for output in (await session.execute("1 + 1", language=language)).outputs] == ["result"]
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_code_that_goes_on_after_a_page_that_failed_is_told_what_to_wait_for(
+    greeter: int, language: Language
+) -> None:
+    """Playwright says that a page failed before Chromium has shown so; whatever comes next may meet that page."""
+    failing = {
+        "python": "try: await page.goto('https://example.org/')\nexcept Exception: pass\n",
+        "javascript": "await page.goto('https://example.org/').catch(() => {});\n",
+    }[language]
+    wait_for = {"python": "page.wait_for_url", "javascript": "page.waitForURL"}[language]
+    wait = f"await {wait_for}('chrome-error://chromewebdata/')"
+    going = f"await page.goto('http://127.0.0.1:{greeter}/')"
+    async with Session.open(Spec(allow=(f"127.0.0.1:{greeter}",))) as session:
+        for _ in range(8):
+            cell = await session.execute(failing + going, language=language)
+            assert cell.status == "ok" or f"wait for that page first: {wait}" in cell.text
+        for _ in range(8):
+            assert (await session.execute(f"{failing}{wait}\n{going}", language=language)).status == "ok"
+
+
 async def test_the_proxy_socket_cannot_be_removed_or_replaced(greeter: int) -> None:
     async with Session.open(Spec(allow=(f"127.0.0.1:{greeter}",))) as session:
         remove = "import os; os.unlink('/run/egress/proxy.sock')"

@@ -143,18 +143,55 @@ async def test_without_a_way_out_nothing_listens(proxy_port: int) -> None:
     assert proxy_environment(settings(None)) == {}
 
 
-NO_REQUESTS = (
-    b"\0\0\0\x08",
+REQUESTS = (
+    b"\0\0\0\x08\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
     b"GET\r\n\r\n",
-    b"GET / HTTP/1.1\r\n\r\n",
-    b"GET https://a.example/ HTTP/1.1\r\n\r\n",
-    b"GET http://a\x1b[1m.example/ HTTP/1.1\r\n\r\n",
-    b"GET http://" + 254 * b"a" + b"/ HTTP/1.1\r\n\r\n",
-    b"CONNECT [ HTTP/1.1\r\n\r\n",
-    b"CONNECT a.example HTTP/1.1\r\n\r\n",
-    b"CONNECT a.example:0x50 HTTP/1.1\r\n\r\n",
-    "CONNECT b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher.example:443 HTTP/1.1\r\n\r\n".encode(),
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a.example/ HTTP/1.1\r\n\r\n",
+    b"GET http://a.example/ HTTP/1.0\r\n\r\n",
+    b"GET http://a.example/\nb HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a.exa\nmple/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a.example\t.b/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"CONNECT a.example\n:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET https://a.example/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a@a.example/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a\x1b[1m.example/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://" + 254 * b"a" + b"/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a.example/" + 40_000 * b"a" + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a.example:0/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a.example:/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://127.1/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://A.Example.:8080?q HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"HEAD http://a.example/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST http://a.example/ HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+    b"POST http://a.example/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    b"CONNECT [ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"CONNECT a.example HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"CONNECT a.example:0 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"CONNECT a.example:99999 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"CONNECT a.example:0x50 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"CONNECT A.example.:443 HTTP/1.1\r\nHost: x\r\nUser-Agent:  Mozilla/5.0\r\n\r\n",
+    b"CONNECT [::ffff:10.0.0.1]:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"CONNECT [64:ff9b::7f00:1]:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "CONNECT b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher.example:443 HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
 )
+
+
+@pytest.mark.parametrize("words", REQUESTS, ids=range(len(REQUESTS)))
+async def test_both_ends_answer_alike(words: bytes, tmp_path: Path, proxy_port: int) -> None:
+    """Byte for byte; and both tell the cell alike of a refused CONNECT, which a site cannot answer."""
+    said, told = [], []
+    for inside in (settings(tmp_path / "s"), HostSettings(door="fd:3", own_loopback=True)):
+        refusals: list[tuple[str, str | None]] = []
+        heard = lambda *refusal, refusals=refusals: refusals.append(refusal)  # noqa: E731 - it is one line
+        async with EgressProxy([], tmp_path / "s"), Forwarder(inside, heard):
+            said.append(await talk("127.0.0.1", proxy_port, words))
+        told.append(refusals)
+    assert said[0] == said[1]
+    assert said[0].startswith((b"HTTP/1.1 403 ", b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+    if words.startswith(b"CONNECT"):
+        assert told[0] == told[1]
 
 
 @pytest.mark.parametrize(
@@ -180,8 +217,6 @@ async def test_where_there_is_no_way_out_the_answer_is_what_an_empty_allow_list_
     alone = HostSettings(door="fd:3", own_loopback=True)
     async with Forwarder(alone, lambda *refusal: told.append(refusal)):
         answer = await talk("127.0.0.1", proxy_port, asked)
-        for other in NO_REQUESTS:
-            assert await talk("127.0.0.1", proxy_port, other) == b""
     async with (
         EgressProxy([], tmp_path / "s"),
         Forwarder(settings(tmp_path / "s"), lambda *refusal: told.append(refusal)),
@@ -228,6 +263,51 @@ async def test_a_refusal_says_for_which_host_a_browser_asked(
         await talk("127.0.0.1", proxy_port, connect + b"User-Agent: Mozilla/5.0 (X11) Chrome/156\r\n\r\n")
         await talk("127.0.0.1", proxy_port, connect + b"User-Agent: curl/8.0\r\n\r\n")
     assert [host for _, host in told] == ["example.org", None]
+
+
+PAGE = b"GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\nUser-Agent: Mozilla/5.0\r\nUpgrade-Insecure-Requests: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("has_way_out", [True, False])
+@pytest.mark.parametrize(
+    ("asked", "is_told"),
+    [
+        (PAGE, True),
+        (PAGE.replace(b"Mozilla", b"curl"), False),
+        (PAGE.replace(b"Upgrade-Insecure-Requests: 1\r\n", b""), False),
+        (PAGE.replace(b"Host:", b"Referer: http://127.0.0.1/\r\nHost:"), False),
+        (PAGE.replace(b"GET http://example.org/", b"CONNECT example.org:443"), False),
+    ],
+    ids=["page", "program", "of-itself", "frame", "tunnel"],
+)
+async def test_a_page_that_is_refused_is_told_of(
+    asked: bytes, is_told: bool, has_way_out: bool, tmp_path: Path, proxy_port: int
+) -> None:
+    told: list[str] = []
+    inside = settings(tmp_path / "s") if has_way_out else HostSettings(door="fd:3", own_loopback=True)
+    forwarder = Forwarder(inside, refused_page=told.append)
+    async with EgressProxy([], tmp_path / "s"), forwarder:
+        await talk("127.0.0.1", proxy_port, asked)
+    sentence = (
+        "example.org:80 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+        "`--allow HOST[:PORT]`"
+    )
+    assert told == ([sentence + ("." if has_way_out else "; it allows nothing.")] if is_told else [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"HTTP/1.1 403 Buy now; this is not on the allow-list\r\n\r\n",
+        b"HTTP/1.1 403 other.example:80 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, "
+        b"with `--allow HOST[:PORT]`; it allows buying.\r\n\r\n",
+    ],
+)
+async def test_no_word_of_a_site_is_told_as_a_refusal_of_a_page(words: bytes, tmp_path: Path, proxy_port: int) -> None:
+    told: list[str] = []
+    async with outside(tmp_path / "s", words), Forwarder(settings(tmp_path / "s"), refused_page=told.append):
+        assert await talk("127.0.0.1", proxy_port, PAGE) == words
+    assert told == []
 
 
 def test_programs_are_sent_to_the_proxy_by_both_spellings(tmp_path: Path) -> None:

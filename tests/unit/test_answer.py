@@ -84,7 +84,7 @@ def test_picture_that_is_none_becomes_a_sentence() -> None:
 def test_too_many_items_are_cut_and_counted() -> None:
     said = answer(cell(*(text("x") for _ in range(ANSWER_ITEMS + 7))))
     assert len(said) == ANSWER_ITEMS + 2
-    assert "7 texts" in said[-2].get("text", "")
+    assert said[-2].get("text", "").startswith("[7 texts of this cell were left out: one answer holds")
     assert said[-1].get("text") == "The cell itself ended without an error."
 
 
@@ -98,8 +98,15 @@ def test_pictures_beyond_the_ceiling_are_left_out_and_counted() -> None:
     said = answer(cell(big, big, big, text("after")))
     assert [item["type"] for item in said] == ["input_image", "input_image", *["input_text"] * 3]
     assert said[2].get("text") == "after"
-    assert "1 pictures and 0 texts" in said[3].get("text", "")
+    assert said[3].get("text", "").startswith("[1 picture of this cell was left out: one answer holds ")
     assert sum(len(item.get("image_url", "")) for item in said) < ANSWER_BYTES
+
+
+def test_pictures_and_texts_that_are_left_out_are_counted_apart() -> None:
+    big = image(PNG + bytes(5 * 1024**2))
+    said = answer(cell(big, big, big, *(text("x") for _ in range(ANSWER_ITEMS))))
+    (sentence,) = [item.get("text", "") for item in said if "left out" in item.get("text", "")]
+    assert sentence.startswith("[1 picture and 2 texts of this cell were left out: ")
 
 
 def test_long_text_is_cut_in_the_middle_and_says_how_much_is_missing() -> None:

@@ -15,7 +15,8 @@ const { OpenDialogs } = require('./dialogs.cjs');
 const { preparePictures } = require('./pictures.cjs');
 
 const NAMES = ['browser', 'context', 'page'];
-const WORDS = /\b(browser|context|page)\b/;
+const NAMING = [...NAMES, 'ui']; // `ui` reads pages through the same objects
+const WORDS = /\b(browser|context|page|ui)\b/;
 const CONNECT_MS = 10_000;
 const ANSWER_MS = 2_000; // of a sign of life; 1 ms is usual, and a page that computes or shows a dialog does not lengthen it
 const RESTART_MS = 5_000;
@@ -66,6 +67,11 @@ class BrowserLink {
         goOn();
       },
     );
+  }
+
+  /** Playwright's browser as it was last seen alive; null before a cell needed it. */
+  get connected() {
+    return this.#attached?.browser ?? null;
   }
 
   #tellUnreachable(error) {
@@ -141,11 +147,21 @@ class BrowserLink {
   async #connectOnce(chromium) {
     const artifactsDir = process.env.CELLWRIGHT_DOWNLOADS;
     const browser = await chromium.connectOverCDP(process.env.CELLWRIGHT_CDP, { timeout: CONNECT_MS, artifactsDir });
+    try {
+      return await this.#made(browser);
+    } catch (error) {
+      // another one is made at the next try, and this one would stay as long as the kernel; Chromium itself goes on
+      browser.close().catch(() => {});
+      throw error;
+    }
+  }
+
+  async #made(browser) {
     const session = await browser.newBrowserCDPSession();
     const [context] = browser.contexts();
+    const page = await this.#livingPage(context);
     this.dialogs.watch(context);
     context.on('dialog', (dialog) => this.#onDialog(dialog));
-    const page = await this.#livingPage(context);
     this.#prepare(page);
     preparePictures(page, (sentence) => this.#outputs.notice(sentence));
     return { browser, session, context, page };
@@ -230,7 +246,7 @@ function names(code) {
   try {
     let before = '';
     for (const token of acorn.tokenizer(code, { ecmaVersion: 'latest', allowHashBang: true })) {
-      if (token.type.label === 'name' && NAMES.includes(token.value) && before !== '.' && before !== '?.') return true;
+      if (token.type.label === 'name' && NAMING.includes(token.value) && before !== '.' && before !== '?.') return true;
       before = token.type.label;
     }
     return false;

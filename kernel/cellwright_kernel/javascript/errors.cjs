@@ -120,7 +120,7 @@ function content(ename, evalue, lines) {
   const missing = lines.length - MAX_LINES;
   if (missing > 0) {
     const half = MAX_LINES / 2;
-    lines = [...lines.slice(0, half), `    [${missing} lines left out]`, ...lines.slice(-half)];
+    lines = [...lines.slice(0, half), `    [${missing} ${missing > 1 ? 'lines' : 'line'} left out]`, ...lines.slice(-half)];
   }
   return { ename: wellFormed(ename), evalue: wellFormed(evalue), traceback: lines.map(wellFormed) };
 }

@@ -19,7 +19,9 @@ class Interrupts {
   /** The thread takes some 30 ms to start; until it is there, nothing is read. */
   constructor(requestsFd, controlFd) {
     const workerData = { requestsFd, controlFd, state: this.#state };
-    this.#worker = new Worker(path.join(__dirname, 'watch.cjs'), { workerData, execArgv: [], env: {} });
+    this.#worker = new Worker(path.join(__dirname, 'watch.cjs'), {
+      workerData, execArgv: [], env: {}, resourceLimits: { codeRangeSizeMb: 16 },
+    });
   }
 
   listen(onRequest, onInterrupt) {

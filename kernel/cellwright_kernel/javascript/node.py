@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import signal
 import struct
 import subprocess
@@ -26,8 +27,12 @@ from typing import Any, Final
 
 import playwright
 
+from cellwright_kernel.javascript.asked import Asked
+from cellwright_kernel.javascript.clipboard import ClipboardCalls
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
+from cellwright_kernel.javascript.ui import UiCalls
+from cellwright_kernel.processes import NODE_BYTES
 
 _DRIVER: Final = Path(playwright.__file__).parent / "driver"
 _RUNNER: Final = Path(__file__).parent / "runner.cjs"
@@ -39,6 +44,8 @@ _FLAGS: Final = (
     # of garbage that is not yet collected: over 1,000 cells Node grew by 9 to 19 %, with this by 4 to 9 %, as fast as before
     "--max-semi-space-size=8",
 )
+_HEAP_SHARE: Final = 0.75
+"""Of what is left, what may lie in V8's heap: at its own limit Node first looks harder for garbage, at the system's it ends."""
 _PIPE_BYTES: Final = 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 _CHILD: Final = b'{"type":"child"}'
@@ -65,14 +72,16 @@ class Node:
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self.screen = ScreenCalls(self._tell)
+        self.screen = ScreenCalls()
+        self._ui = UiCalls()
+        self._asked = Asked(self._tell, {"screen": self.screen, "clipboard": ClipboardCalls(), "ui": self._ui})
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._rest = bytearray()  # of a line that has not come whole
         self._answers: dict[int, asyncio.Future[Message | None]] = {}
         self._raw: dict[str, _Raw] = {}
         self._last_words = ""
-        self._asked = 0
+        self._requests = 0
         self.ended = asyncio.Event()
         """Set once it has ended and all that it said was handed on."""
 
@@ -81,7 +90,7 @@ class Node:
         self._pipes = pipes = _Pipes()
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
         handed = [pipes.requests[0], pipes.messages[1], pipes.control[0]]
-        command = [str(_DRIVER / "node"), *_FLAGS, str(_RUNNER), *map(str, handed)]
+        command = [str(_DRIVER / "node"), *_FLAGS, *_heap_flag(), str(_RUNNER), *map(str, handed)]
         self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
             command,
             stdin=subprocess.DEVNULL,
@@ -109,14 +118,15 @@ class Node:
         if self.ended.is_set():
             answer.set_result(None)
             return answer
-        self._asked += 1
-        self._answers[self._asked] = answer
-        self._pipes.send(request | {"id": self._asked})
+        self._requests += 1
+        self._answers[self._requests] = answer
+        self._pipes.send(request | {"id": self._requests})
         return answer
 
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
         self.screen.cancel()
+        self._ui.cancel()
         if self._pipes is not None:
             self._pipes.interrupt(serial)
 
@@ -157,8 +167,8 @@ class Node:
         message = json.loads(line)
         if line == _CHILD:
             self._read_children()
-        elif message["type"] == "screen":
-            self.screen.take(message)
+        elif message["type"] == "ask":
+            self._asked.take(message)
         elif message["type"] != "answer":
             self._publisher.take(message)
         else:
@@ -257,6 +267,14 @@ def _read_some(fd: int) -> bytes | None:
         return os.read(fd, _READ_BYTES)
     except BlockingIOError:
         return None
+
+
+def _heap_flag() -> list[str]:
+    """Hold V8's heap to less than this process may have, unless somebody chose a size (`--env NODE_OPTIONS=...`)."""
+    most, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if most == resource.RLIM_INFINITY or "--max-old-space-size" in os.environ.get("NODE_OPTIONS", ""):
+        return []
+    return [f"--max-old-space-size={max(64, int((most - NODE_BYTES) * _HEAP_SHARE) // 1024**2)}"]
 
 
 def _environment() -> dict[str, str]:

@@ -6,8 +6,11 @@
 'use strict';
 
 const childProcess = require('node:child_process');
+const fs = require('node:fs');
 const { syncBuiltinESMExports } = require('node:module');
 const { Exit, describe } = require('./errors.cjs');
+
+const CELLS_SCORE = '1000'; // as in processes.py
 
 function installProcess(outputs, origins) {
   for (const name of ['stdout', 'stderr']) {
@@ -32,11 +35,20 @@ function announceChildren(outputs) {
     const native = childProcess[name];
     const announced = (...args) => {
       outputs.child();
-      return native(...args);
+      const child = native(...args);
+      if (child?.pid) goesFirst(child.pid);
+      return child;
     };
     childProcess[name] = Object.defineProperties(announced, Object.getOwnPropertyDescriptors(native));
   }
   syncBuiltinESMExports();
+}
+
+/** Where memory runs out, it is ended before this process, which keeps variables. */
+function goesFirst(pid) {
+  try {
+    fs.writeFileSync(`/proc/${pid}/oom_score_adj`, CELLS_SCORE);
+  } catch {} // it has ended
 }
 
 function tell(outputs, origins, what, error) {

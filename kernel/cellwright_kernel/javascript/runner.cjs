@@ -5,7 +5,9 @@
 // where a cell depends on it: stopping an endless loop throws away whatever the promises of that moment had left to do.
 'use strict';
 
+const { Asks } = require('./asks.cjs');
 const { Channel } = require('./channel.cjs');
+const { installClipboard } = require('./clipboard.cjs');
 const { Origins } = require('./origins.cjs');
 const { Outputs } = require('./outputs.cjs');
 const { Evaluator } = require('./evaluator.cjs');
@@ -18,8 +20,9 @@ const { installConsole } = require('./console.cjs');
 const { installDisplay } = require('./display.cjs');
 const { installErrors } = require('./errors.cjs');
 const { installProcess } = require('./process.cjs');
-const { Screen } = require('./screen.cjs');
+const { installScreen } = require('./screen.cjs');
 const { installTimers } = require('./timers.cjs');
+const { installUi } = require('./ui.cjs');
 
 const [requestsFd, messagesFd, controlFd] = process.argv.slice(2).map(Number);
 process.argv.length = 1;
@@ -36,7 +39,10 @@ installDisplay(outputs, origins);
 installTimers(origins);
 modules.install();
 const browser = new BrowserLink(outputs, origins);
-const screen = new Screen(channel, origins);
+const asks = new Asks(channel, origins);
+installScreen(asks);
+installClipboard(asks);
+installUi(asks, () => browser.connected);
 const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
 const cells = new Cells({ channel, origins, outputs, evaluator, browser });
@@ -46,7 +52,7 @@ cells.wasStopped = (serial) => interrupts.wasStopped(serial);
 
 function take(request) {
   if (request.do === 'run') cells.run(request);
-  else if (request.do === 'screen') screen.take(request);
+  else if (request.do === 'tell') asks.take(request);
   else channel.send({ type: 'answer', id: request.id, content: completion[request.do](request) });
 }
 

@@ -4,53 +4,25 @@
 // the forms of JavaScript: milliseconds, `{ x, y, width, height }`, a PNG as a Buffer, names in camel case beside Python's.
 'use strict';
 
-const { afterwards } = require('./timers.cjs');
+const { offer } = require('./asks.cjs');
 
-class Screen {
-  #channel;
-  #origins;
-  #calls = new Map();
-  #last = 0;
-
-  constructor(channel, origins) {
-    this.#channel = channel;
-    this.#origins = origins;
-    const screen = {
-      /** A picture of the screen or a region, as a PNG: display(await screen.shot()). */
-      shot: async (region) => Buffer.from(await this.#ask('shot', [sides(region)]), 'base64'),
-      /** The same of a region, `factor` times as large. */
-      zoom: async (region, factor = 2) => Buffer.from(await this.#ask('zoom', [sides(region), factor]), 'base64'),
-      /** Wait until nothing is drawn and no page loads, fetches or animates; says why it returned. */
-      settle: (timeout) => this.#ask('settle', [seconds(timeout, 5_000)]),
-      /** Where the screen differs from the last look; null when nowhere. */
-      changed: () => this.#ask('changed', []),
-      /** Where a text stands: a list of { text, box, center, confidence }. */
-      findText: (text, region) => this.#ask('find_text', [text, sides(region)]),
-      /** The first of them, once it is there. */
-      waitText: (text, timeout, region) => this.#ask('wait_text', [text, seconds(timeout, 10_000), sides(region)]),
-    };
-    Object.assign(screen, { find_text: screen.findText, wait_text: screen.waitText });
-    Object.defineProperty(globalThis, 'screen', { value: screen, writable: true, configurable: true, enumerable: true });
-  }
-
-  /** An answer from the Python side. */
-  take({ call, value, error }) {
-    const asked = this.#calls.get(call);
-    this.#calls.delete(call);
-    if (!asked) return;
-    if (!error) return asked.resolve(value);
-    asked.failure.name = error.name;
-    asked.failure.message = error.message;
-    asked.reject(asked.failure);
-  }
-
-  #ask(name, args) {
-    const call = ++this.#last;
-    const failure = new Error(''); // made here, so that its stack shows the cell's line
-    const promise = new Promise((resolve, reject) => this.#calls.set(call, { resolve, reject, failure }));
-    this.#channel.send({ type: 'screen', call, name, arguments: args });
-    return afterwards(this.#origins, promise);
-  }
+function installScreen(asks) {
+  const ask = (name, args) => asks.ask('screen', name, args);
+  const screen = {
+    /** A picture of the screen or a region, as a PNG: display(await screen.shot()). */
+    shot: async (region) => Buffer.from(await ask('shot', [sides(region)]), 'base64'),
+    /** The same of a region, `factor` times as large. */
+    zoom: async (region, factor = 2) => Buffer.from(await ask('zoom', [sides(region), factor]), 'base64'),
+    /** Wait until nothing is drawn and no page loads, fetches or animates; says why it returned. */
+    settle: (timeout) => ask('settle', [seconds(timeout, 5_000)]),
+    /** Where the screen differs from the last look; null when nowhere. */
+    changed: () => ask('changed', []),
+    /** Where a text stands: a list of { text, box, center, confidence }. */
+    findText: (text, region) => ask('find_text', [text, sides(region)]),
+    /** The first of them, once it is there. */
+    waitText: (text, timeout, region) => ask('wait_text', [text, seconds(timeout, 10_000), sides(region)]),
+  };
+  offer('screen', Object.assign(screen, { find_text: screen.findText, wait_text: screen.waitText }));
 }
 
 /** `{ x, y, width, height }` or `[left, top, width, height]` -> the latter. */
@@ -65,4 +37,4 @@ function seconds(timeout, usual) {
   return (typeof timeout === 'object' && timeout ? (timeout.timeout ?? usual) : (timeout ?? usual)) / 1_000;
 }
 
-module.exports = { Screen };
+module.exports = { installScreen };

@@ -1,8 +1,8 @@
 """What Node asks of the screen -> answers.
 
-Flows in: Node's calls of `screen`. Flows out: values as JSON. Decided here: each call has a thread of its own that ends with
-the call, with its limit, or with the cell's interrupt; and the forms of the values: a picture is a PNG in base64, a region
-has x, y, width and height, a time is in milliseconds.
+Flows in: Node's calls of `screen`. Flows out: values that JSON can say. Decided here: a wait ends with its limit or with the cell's
+interrupt; and the forms of the values: a picture is a PNG in base64, a region has x, y, width and height, a time is in
+milliseconds.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import threading
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -21,18 +19,11 @@ if TYPE_CHECKING:
 _BEGIN_S: Final = 3.0
 _CALLS: Final = ("shot", "zoom", "settle", "changed", "find_text", "wait_text")
 
-Message = dict[str, Any]
-
 
 class ScreenCalls:
-    """Answers what Node asks of the screen.
+    """Does what Node asks of the screen."""
 
-    Args:
-        tell: Sends Node an answer; it is called in the event loop's thread.
-    """
-
-    def __init__(self, tell: Callable[[Message], None]) -> None:
-        self._tell = tell
+    def __init__(self) -> None:
         self._screen: Screen | None = None
         self._waits: set[Future[Any]] = set()
 
@@ -44,15 +35,9 @@ class ScreenCalls:
         except Exception:  # the call itself will say it
             return
 
-    def take(self, asked: Message) -> None:
-        """Begin to answer one call."""
-        loop = asyncio.get_running_loop()
-
-        def answer() -> None:
-            message = {"do": "screen", "call": asked["call"], **self._answered(asked["name"], asked["arguments"])}
-            loop.call_soon_threadsafe(self._tell, message)
-
-        threading.Thread(target=answer, name="screen call", daemon=True).start()
+    def call(self, name: str, arguments: list[Any]) -> Any:
+        """Do one call."""
+        return _plain(getattr(self._there(), _CALLS[_CALLS.index(name)])(*arguments))
 
     def cancel(self) -> None:
         """End the waits of a cell that was interrupted."""
@@ -80,12 +65,6 @@ class ScreenCalls:
             return blocking(future, limit_s)
         finally:
             self._waits.discard(future)
-
-    def _answered(self, name: str, arguments: list[Any]) -> Message:
-        try:
-            return {"value": _plain(getattr(self._there(), _CALLS[_CALLS.index(name)])(*arguments))}
-        except (Exception, CancelledError) as error:
-            return {"error": {"name": type(error).__name__, "message": str(error)}}
 
 
 def _plain(value: Any) -> Any:

@@ -30,9 +30,10 @@ from cellwright_kernel.python import errors, origin
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.background import Background
 from cellwright_kernel.python.browser import BrowserLink
+from cellwright_kernel.python.clipboard import prepare_pyperclip
 from cellwright_kernel.python.display import Show
 from cellwright_kernel.python.figures import Figures
-from cellwright_kernel.python.forked import have_grandchildren_give_way
+from cellwright_kernel.python.forked import have_children_go_first, have_grandchildren_give_way
 from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.kernel import CellKernel
 from cellwright_kernel.python.last_words import LastWordsBox
@@ -42,6 +43,7 @@ from cellwright_kernel.python.progress_bars import prefer_plain_bars
 from cellwright_kernel.python.spawned import prepare_spawn
 from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.python.text_stream import TextStream
+from cellwright_kernel.python.tk_loops import let_interrupts_through
 
 _NO_INPUT = "{}() has nobody to answer it: this session has no standard input. Put the value into the code instead."
 _LAST_MESSAGES_MS = 200
@@ -153,11 +155,14 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         after_import.install()
         kernel.figures = Figures(show, after_import)
         prefer_plain_bars(after_import)
+        prepare_pyperclip(after_import)
+        let_interrupts_through(after_import)
         browser = BrowserLink(show.notice, after_import, self._real_stderr)
         kernel.dialogs = browser.dialogs
         prepare_pictures(show.notice, after_import)
         prepare_spawn(after_import)
         have_grandchildren_give_way()
+        have_children_go_first()
         kernel.namespace = Namespace(kernel.shell, show, browser)
         prepare_pyautogui()
         kernel.background = Background(self.writer)

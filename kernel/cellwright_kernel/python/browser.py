@@ -10,6 +10,7 @@ dismissed, and that is said.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import os
 import time
@@ -32,6 +33,7 @@ _CONNECT_MS = 10_000
 _ANSWER_MS = 2_000
 """The end of the wait for a sign of life. 1 ms is usual; a page that computes or shows a dialog does not lengthen it."""
 _RESTART_S = 5.0
+_HANG_UP_S = 1.0
 _TRY_EVERY_S = 0.1
 _COMPACT = Path(javascript.__file__).with_name("compact.cjs")
 _NEW_BROWSER = "The browser was closed or restarted: `browser`, `context` and `page` are new objects."
@@ -74,6 +76,11 @@ class BrowserLink:
         self.dialogs = OpenDialogs(say)
         self.real_stderr = real_stderr
         after_import.do("playwright._impl.transport", self._keep_driver_apart)
+
+    @property
+    def browser(self) -> Browser | None:
+        """Playwright's browser as it was last seen alive; None before a cell needed it."""
+        return self._attached.browser if self._attached else None
 
     async def objects(self, *, is_named: bool, page_is_ours: bool = True) -> Attached:
         """The three objects, alive.
@@ -142,12 +149,19 @@ class BrowserLink:
         browser = await playwright.chromium.connect_over_cdp(
             os.environ["CELLWRIGHT_CDP"], timeout=_CONNECT_MS, artifacts_dir=os.environ.get("CELLWRIGHT_DOWNLOADS")
         )
-        session = await browser.new_browser_cdp_session()
-        context = browser.contexts[0]
+        try:
+            session = await browser.new_browser_cdp_session()
+            context = browser.contexts[0]
+            self._crashed.clear()
+            page = await self._living_page(context)
+        except BaseException:
+            await _hang_up(
+                browser
+            )  # another one is made at the next try, and this one would stay as long as the kernel
+            raise
         self.dialogs.watch(context)
         context.on("dialog", self._on_dialog)
-        self._crashed.clear()
-        return Attached(browser, session, context, await self._living_page(context))
+        return Attached(browser, session, context, page)
 
     async def _living_page(self, context: BrowserContext) -> Page:
         living = [page for page in context.pages if not page.is_closed() and page not in self._crashed]
@@ -186,6 +200,13 @@ class BrowserLink:
     def _keep_driver_apart(self, transport: ModuleType) -> None:
         """Start Playwright's driver in a session of its own, where no interrupt for the cell reaches it."""
         transport.asyncio = _AsyncioForDriver(self.real_stderr)  # type: ignore[attr-defined]
+
+
+async def _hang_up(browser: Browser) -> None:
+    """Close the connection alone: Chromium itself goes on."""
+    with contextlib.suppress(Exception):  # whoever waits is told why it could not be made, not this
+        async with asyncio.timeout(_HANG_UP_S):
+            await browser.close()
 
 
 async def _answers(had: Attached) -> bool:

@@ -161,7 +161,7 @@ def _bounded(lines: list[str]) -> list[str]:
         return lines
     half = _MAX_LINES // 2
     missing = len(lines) - 2 * half
-    return [*lines[:half], f"  [{missing} lines of the traceback left out]", *lines[-half:]]
+    return [*lines[:half], f"  [{missing} line{'s' if missing > 1 else ''} of the traceback left out]", *lines[-half:]]
 
 
 def _text(error: BaseException) -> str:

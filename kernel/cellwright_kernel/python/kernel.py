@@ -76,6 +76,7 @@ class CellKernel(IPythonKernel):  # type: ignore[misc]
             await self._execute(stream, ident, parent)
         finally:
             self.interrupts.disarm()
+            self.shell.headroom.close()
 
     async def kernel_info_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Answer what the kernel host asks after it has ended a cell, and what that cell had started."""

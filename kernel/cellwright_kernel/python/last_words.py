@@ -129,12 +129,26 @@ def _read_slot(slot: bytes) -> LastWords | None:
 
 
 def _mapping(path: Path | None) -> mmap.mmap:
-    """A sparse file beside the connection file: only the pages that were written take memory."""
+    """A file beside the connection file; all its pages are taken at once, 514 KiB.
+
+    On a full disk a page that is not there yet could not be made when it is first written: that is SIGBUS, and the
+    kernel's death. Where the file cannot be had whole there is none, and what this kernel says last may be lost with it.
+    """
     if path is None:
         return mmap.mmap(-1, _BOX_BYTES)
+    try:
+        return _mapped_file(path)
+    except OSError:
+        return mmap.mmap(-1, _BOX_BYTES)
+
+
+def _mapped_file(path: Path) -> mmap.mmap:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.ftruncate(fd, _BOX_BYTES)
+        os.posix_fallocate(fd, 0, _BOX_BYTES)
         return mmap.mmap(fd, _BOX_BYTES)
+    except BaseException:
+        path.unlink()  # what was taken so far is of no use, and it is space
+        raise
     finally:
         os.close(fd)

@@ -1,7 +1,7 @@
 """What a cell finds defined.
 
-Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`, `browser`,
-`context` and `page` as soon as a cell mentions them. Decided here: what costs time or memory is there only once it is named; a name
+Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`,
+`clipboard`, `ui`, `browser`, `context` and `page` as soon as a cell mentions them. Decided here: what costs time or memory is there only once it is named; a name
 that the model has given another meaning keeps it.
 """
 
@@ -46,10 +46,16 @@ class Namespace:
             self._bind_pyautogui()
         if "screen" in names and "DISPLAY" in os.environ:
             await self._bind_screen()
+        if "clipboard" in names and "DISPLAY" in os.environ and self._is_free("clipboard"):
+            from cellwright_kernel.clipboard.clipboard import Clipboard
+
+            self._set("clipboard", self._bound.get("clipboard") or Clipboard())
         if "CELLWRIGHT_CDP" in os.environ:
             await self._bind_browser(names)
         elif any(name in names and name not in self._variables for name in _BROWSER_NAMES):
             self._show.notice(_NO_BROWSER)
+        if "ui" in names and "DISPLAY" in os.environ:
+            self._bind_ui()
 
     def _bind_pyautogui(self) -> None:
         if not self._is_free("pyautogui"):
@@ -70,9 +76,19 @@ class Namespace:
         except Exception as error:
             self._show.notice(f"screen is not there: {error}")
 
+    def _bind_ui(self) -> None:
+        if not self._is_free("ui"):
+            return
+        try:
+            from cellwright_kernel.python.ui import Ui
+
+            self._set("ui", self._bound.get("ui") or Ui(lambda: self._browser.browser))
+        except Exception as error:
+            self._show.notice(f"ui is not there: {error}")
+
     async def _bind_browser(self, names: frozenset[str]) -> None:
         wanted = [name for name in _BROWSER_NAMES if self._is_free(name)]
-        is_named = bool(names.intersection(wanted))
+        is_named = bool(names.intersection((*wanted, "ui")))  # `ui` reads pages through the same objects
         if not (is_named or (wanted and self._browser.is_kept)):
             return
         try:

@@ -9,6 +9,7 @@ Decided here: which call is replaced, and what the fail-safe says and does. How 
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from PIL import Image
 from cellwright_kernel.python.key_names import keysym_of
 from cellwright_kernel.python.keyboard import Keyboard, release_all
 from cellwright_kernel.python.pointer import Pointer
+from cellwright_kernel.python.pyautogui_rest import replace_rest
 from cellwright_kernel.python.x_connection import Connection
 from cellwright_kernel.screen.pictures import Pictures
 
@@ -27,6 +29,8 @@ _BUTTONS: dict[str | int, int] = {"left": 1, "middle": 2, "right": 3, 1: 1, 2: 2
 _NAMES: dict[str | int, str | int] = {1: "left", 2: "middle", 3: "right", "primary": "left", "secondary": "right"}
 _PAUSE_S = 0.01
 """Instead of PyAutoGUI's 0.1 s, which is there for a person who wants to step in."""
+_DRAG_S = 0.2
+"""A drag takes that long at least: of those that jumped from one place to the other, pages took 8 in 20 for a drop."""
 
 
 def replace_calls(module: Any, connection: Connection, pictures: Pictures) -> None:
@@ -39,13 +43,15 @@ def replace_calls(module: Any, connection: Connection, pictures: Pictures) -> No
         "press": calls.press,
         "typewrite": calls.typewrite,
         "hotkey": calls.hotkey,
+        "moveRel": calls.moving_by(module.moveRel),
         "dragTo": calls.dragging(module.dragTo),
         "dragRel": calls.dragging(module.dragRel),
     }
     for name, call in documented.items():
         _put(module, name, module._genericPyAutoGUIChecks(call))
     _put(module, "hold", contextmanager(module._genericPyAutoGUIChecks(calls.hold)))
-    module.write, module.shortcut, module.drag = module.typewrite, module.hotkey, module.dragRel
+    module.write, module.shortcut = module.typewrite, module.hotkey
+    module.move, module.drag = module.moveRel, module.dragRel
     _put(module, "failSafeCheck", calls.fail_safe_check)
     _put(module, "isValidKey", is_valid_key)
     module._normalizeButton = normalize_button
@@ -53,6 +59,7 @@ def replace_calls(module: Any, connection: Connection, pictures: Pictures) -> No
     module.PAUSE = _PAUSE_S
     module.KEY_NAMES[:] = [name for name in module.KEY_NAMES if is_valid_key(name)]
     _replace_screen(module, calls)
+    replace_rest(module)
 
 
 def is_valid_key(key: str) -> bool:
@@ -95,6 +102,10 @@ class _Calls:
     def typewrite(
         self, message: str | Sequence[str], interval: float = 0.0, logScreenshot: Any = None, _pause: bool = True
     ) -> None:
+        if not isinstance(message, str | list | tuple):
+            raise TypeError(
+                f"A text to type is a str, or a list of key names, not {type(message).__name__}. Nothing was typed."
+            )
         self._log(logScreenshot, "write", message if isinstance(message, str) else ",".join(message))
         if isinstance(message, str):
             self._keyboard.write(message, float(interval), self._module.failSafeCheck)
@@ -154,17 +165,36 @@ class _Calls:
 
         return checked
 
+    def moving_by(self, original: Callable[..., None]) -> Callable[..., None]:
+        """Take an offset that is not given for 0, as documented; PyAutoGUI takes the pointer's own coordinate for it."""
+        move = original.__wrapped__  # type: ignore[attr-defined]  # as in `dragging`
+
+        @functools.wraps(move)
+        def moved(xOffset: Any = None, yOffset: Any = None, *args: Any, **kwargs: Any) -> None:
+            is_pair = isinstance(xOffset, Sequence)
+            move(xOffset if is_pair else xOffset or 0, yOffset if is_pair else yOffset or 0, *args, **kwargs)
+
+        return moved
+
     def dragging(self, original: Callable[..., None]) -> Callable[..., None]:
-        """Release the button of a drag that ends in an error or an interrupt."""
+        """Have a drag arrive, on a path and not in a jump; and release the button where it ends in an error."""
         drag = original.__wrapped__  # type: ignore[attr-defined]  # without its fail-safe check, which is put around ours
+        signature = inspect.signature(drag)
 
         @functools.wraps(drag)
         def dragged(*args: Any, **kwargs: Any) -> None:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            self._pointer.is_dragging = bool(given.arguments["mouseDownUp"])
+            if self._pointer.is_dragging:
+                given.arguments["duration"] = max(given.arguments["duration"], _DRAG_S)
             try:
-                drag(*args, **kwargs)
+                drag(*given.args, **given.kwargs)
             except BaseException:
                 self._pointer.release_buttons()
                 raise
+            finally:
+                self._pointer.is_dragging = False
 
         return dragged
 
@@ -256,13 +286,27 @@ def _replace_screen(module: Any, calls: _Calls) -> None:
 
 
 def _saying_what_is_missing(module: Any, search: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(search)
-    def found(image: Any, *args: Any, **kwargs: Any) -> Any:
+    @contextmanager
+    def said(image: Any) -> Iterator[None]:
         try:
-            return search(image, *args, **kwargs)
+            yield
         except module.pyscreeze.ImageNotFoundException as missing:
             raise module.ImageNotFoundException(
                 f"The picture {image!r} is not on the screen ({str(missing) or 'no place matches it exactly'})."
             ) from None
+        except NotImplementedError as missing:
+            raise NotImplementedError(
+                f"{missing} It is not. Nothing was searched. Leave confidence= out; a text is found with screen.find_text()."
+            ) from None
+
+    @functools.wraps(search)
+    def found(image: Any, *args: Any, **kwargs: Any) -> Any:
+        with said(image):
+            places = search(image, *args, **kwargs)
+        return one_by_one(image, places) if isinstance(places, Iterator) else places
+
+    def one_by_one(image: Any, places: Iterator[Any]) -> Iterator[Any]:
+        with said(image):  # `locateAll` and its like search when their places are asked for
+            yield from places
 
     return found

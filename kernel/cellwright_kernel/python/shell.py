@@ -22,11 +22,12 @@ from IPython.core.compilerop import CachingCompiler
 from IPython.core.interactiveshell import ExecutionResult
 from IPython.utils.text import SList
 from traitlets import Any as AnyTrait
-from traitlets import Dict, Type
+from traitlets import Dict, Instance, Type
 
 from cellwright_kernel.python import errors
 from cellwright_kernel.python.asyncio_run import driven
 from cellwright_kernel.python.display import PlainFormatter, Publisher, Show
+from cellwright_kernel.python.headroom import Headroom
 from cellwright_kernel.python.result_hook import ResultHook
 
 _COMPILE = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -55,6 +56,8 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
     db: ClassVar[dict[str, Any]] = {}  # what magics such as %cd remember; IPython keeps it in the home
     given: dict[str, Any] = Dict()
     """What the namespace holds from the start, and again after `%reset`."""
+    headroom: Headroom = Instance(Headroom, ())
+    """What a cell that got no more memory leaves to the kernel."""
     is_showing = False
     """True while, and if it failed after, the last expression's value is shown."""
 
@@ -171,8 +174,14 @@ class CellShell(ZMQInteractiveShell):  # type: ignore[misc]
         return await driven(self._evaluated(code))
 
     async def _evaluated(self, code: CodeType) -> Any:
-        value = eval(code, self.user_global_ns, self.user_ns)  # noqa: S307 - this is what the sandbox is for
-        return await value if code.co_flags & inspect.CO_COROUTINE else value
+        headroom = self.headroom
+        try:
+            value = eval(code, self.user_global_ns, self.user_ns)  # noqa: S307 - this is what the sandbox is for
+            return await value if code.co_flags & inspect.CO_COROUTINE else value
+        except MemoryError:
+            headroom.ballast = None  # at once: to end the coroutine takes memory already
+            headroom.open()
+            raise
 
     def _show_value(self, value: Any) -> None:
         if inspect.iscoroutine(value):

@@ -19,13 +19,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 from Xlib import X, error
 from Xlib.display import Display
 
+from cellwright_kernel.hung_up import has_hung_up
 from cellwright_kernel.python import xkb
 
 MAX_LOAN_S = 1.0
@@ -71,12 +72,19 @@ class Connection:
                 yield display
                 display.flush()
             except (error.ConnectionClosedError, error.DisplayError, ConnectionError) as gone:
-                self._display = None
+                self.close()
                 raise DisplayLost(
                     f"The X display {self.name} does not answer ({gone}). Usually its server was ended. Variables are "
                     "kept; windows are gone. Nothing on the desktop can be done until the session has a new one."
                 ) from None
         self._raise_errors()
+
+    def close(self) -> None:
+        """Close it until its next use; safe to call twice."""
+        display, self._display = self._display, None
+        if display is not None:
+            with suppress(error.ConnectionClosedError, OSError):
+                display.close()
 
     def read_events(self, display: Display, wait_s: float = 0.0) -> None:
         """Take in what the server has sent, waiting up to `wait_s` seconds for something to come."""
@@ -100,6 +108,8 @@ class Connection:
         return True
 
     def _open(self) -> Display:
+        if self._display is not None and has_hung_up(self._display):
+            self.close()
         if self._display is None:
             self._display = Display(self.name)
             self._display.set_error_handler(self._note_error)

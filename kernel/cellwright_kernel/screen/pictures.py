@@ -16,6 +16,7 @@ from PIL import Image
 from Xlib.display import Display
 from Xlib.error import ConnectionClosedError, DisplayError, XError
 
+from cellwright_kernel.hung_up import has_hung_up
 from cellwright_kernel.screen.grab import Grabber
 
 
@@ -84,6 +85,8 @@ class OwnConnection:
         """
         with self._using:
             try:
+                if self._display is not None and has_hung_up(self._display):
+                    self._drop()
                 if self._display is None:
                     self._display = Display(self._name)
                 yield self._display

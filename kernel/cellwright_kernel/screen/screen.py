@@ -147,7 +147,7 @@ class Screen:
         Returns:
             Its `reason` is `still`, `unresponsive` or `timeout`; true only when still.
         """
-        limit = _limit(timeout)
+        limit = limit_of(timeout)
         return self._do(self._settle(limit), limit + _GRACE_S)
 
     def find_text(self, text: str, region: Sequence[float] | None = None) -> Matches:
@@ -173,7 +173,7 @@ class Screen:
             TimeoutError: it did not appear; the message names what is most alike.
             CannotRead: the screen could not be read.
         """
-        limit = _limit(timeout)
+        limit = limit_of(timeout)
         matches([], text)  # an empty text is told of at once
         found, words = self._do(self._until_read(text, limit, _whole(region)), limit + _GRACE_S)
         if found is None:
@@ -225,7 +225,12 @@ class Screen:
         return None, words
 
 
-def _limit(timeout: float) -> float:
+def limit_of(timeout: float) -> float:
+    """Return a time limit in seconds as it was given, if it is one.
+
+    Raises:
+        ValueError: it is none, or too long.
+    """
     if not (isinstance(timeout, int | float) and math.isfinite(timeout) and 0 <= timeout <= _LONGEST_S):
         raise ValueError(f"timeout is in seconds, from 0 to {_LONGEST_S:g}; it was {timeout!r}.")
     return float(timeout)

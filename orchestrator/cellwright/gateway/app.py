@@ -15,6 +15,8 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 
 from cellwright import __version__
 from cellwright.errors import BadRequest, CellwrightError
@@ -47,6 +49,7 @@ def make_app(pool: Pool, *, token: str, hosts: Collection[str]) -> FastAPI:
     app.add_exception_handler(CellwrightError, _ours)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _not_served)
+    app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Exception, _unforeseen)
     app.add_middleware(Bounded)
     app.add_middleware(Guard, token=token, hosts=hosts)
@@ -72,6 +75,11 @@ async def _not_served(_: Request, error: Exception) -> JSONResponse:
         return refusal(error.__cause__)
     body = {"error": str(error.detail).removesuffix(".") + ".", "kind": "HTTPException"}
     return JSONResponse(body, status_code=error.status_code, headers=error.headers)
+
+
+async def _left(_: Request, __: Exception) -> Response:
+    """Nobody is there to read it: whoever asked has hung up in the middle of the request's body. That is no fault of ours."""
+    return Response(status_code=BadRequest.http_status)
 
 
 async def _unforeseen(_: Request, error: Exception) -> JSONResponse:

@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
+from cellwright.counted import counted
 from cellwright.errors import EnvironmentMissing
 from cellwright.model.playing import Event, events_of, has_image, response_for, texts_of, turns_played
 from cellwright.model.protocol import Conversation, Refused, Stored, conversation
@@ -124,7 +125,7 @@ class Emulator:
             return self.script.wrap_up
         if number > len(self.script.turns):
             raise Refused(
-                f"{self.script.name} has {len(self.script.turns)} turns, and turn {number} was asked for.",
+                f"{self.script.name} has {counted(len(self.script.turns), 'turn')}, and turn {number} was asked for.",
                 code="script_is_over",
             )
         turn = self.script.turns[number - 1]

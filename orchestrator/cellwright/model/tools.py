@@ -22,7 +22,9 @@ desktop of {width}x{height} pixels with one Chromium window whose page area is {
 Already there:
 - pyautogui: pointer and keyboard of the whole desktop (click, moveTo, dragTo, scroll, write, press, hotkey, \
 screenshot), in screen pixels. write() types any Unicode text.
+- clipboard: clipboard.write(text), then pyautogui.hotkey("ctrl", "v"); clipboard.read() gives what was copied, in any program.
 - screen: screen.settle() waits until nothing is drawn, loading or animated, and says why it returned (use it instead of time.sleep); screen.changed() gives the box of what changed since the last look; screen.shot(region), screen.zoom(region, 3) give pictures; screen.find_text("Submit")[0].center gives where to click; screen.wait_text("Done", timeout=10) waits for a text. A region is (left, top, width, height).
+- ui: print(ui.tree()) lists every window with what is in it, pages and native programs alike, by role, name and box in screen pixels; pyautogui.click(*ui.find(role="button", name="OK")[0].center) clicks one; ui.wait(role="window", name="Save", timeout=10) waits for one. ui.tree(window="Save") is of one window. A window that tells nothing of its elements says so: use screen there.
 - browser, context, page: Playwright's async API on that same Chromium. Top-level await works: await page.goto(url).
 - display(x): shows you an image or a figure: a PIL image, PNG/JPEG/WebP bytes, a path, a matplotlib figure.
 - log(v): gives you str(v). print() and the value of the last expression come back as well.
@@ -38,6 +40,8 @@ exec_py sees), console.log(v), which comes back as text, and display(base64Image
 screen: await screen.settle() waits until nothing is drawn, loading or animated; screen.changed(), screen.shot(region), \
 screen.zoom(region, 3), screen.findText('Submit'), screen.waitText('Done', 10_000) see the desktop. All give promises; \
 pictures are PNG Buffers for display(); a region or box is {x, y, width, height} in screen pixels.
+clipboard: await clipboard.write(text) and await clipboard.read(), the desktop's own.
+ui: console.log(String(await ui.tree())) lists windows and what is in them, pages and native programs alike, by role, name and box in screen pixels; (await ui.find({ role: 'button', name: 'OK' }))[0].center is where to click; await ui.wait({ role: 'window', name: 'Save' }, 10_000) waits.
 An error gives its message and stack, and what was set before it stays. A call is interrupted after {deadline_s} s; its \
 globals stay. One that needs longer says so in its first line, // timeout_s=600, up to {limit_s} s. The network is closed but for the hosts \
 that were allowed."""

@@ -141,7 +141,7 @@ def _check_head(folder: Path, found: Scan, run_hash: str) -> tuple[bool, list[Pr
     if head.run != run_hash:
         problems.append(Problem(kind="changed", file="run.json", what=f"does not match its hash in {HEAD}"))
     if found.count < head.count:
-        what = f"is missing: {HEAD} counts {head.count} records, {found.count} are there"
+        what = f"is missing: {HEAD} counts {counted(head.count, 'record')}, {found.count} {'is' if found.count == 1 else 'are'} there"
         problems.append(Problem(kind="missing", file=JOURNAL, record=found.count + 1, what=what))
     at_head = next((line.hash for line in found.lines if line.number == head.count), head.last)
     if at_head != head.last:

@@ -49,7 +49,7 @@ class Limits(BaseModel):
     """Processes and threads in all, above which cells get no more; Chromium alone has some 300."""
     open_files: int = 4096
     tmp_bytes: int = 512 * 1024**2
-    """Size of /tmp, of /dev/shm and of home, each."""
+    """Size of /tmp, of /dev/shm, of home and of what the kernel host itself keeps, each."""
 
 
 class Spec(BaseModel):

@@ -23,11 +23,12 @@ from cellwright.sandbox.base import Limits, Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in, start_hosted
 from cellwright.sandbox.launch import Launched, memfd
-from cellwright.sandbox.limits import limits_in_force
+from cellwright.sandbox.limits import limits_in_force, process_bytes
+from cellwright.sandbox.memory import MemoryGroup, NoGroup, memory_group
 from cellwright.sandbox.place import Place
 from cellwright.sandbox.runtime import chromium_path, kernel_folder, runtime_folder
 from cellwright.sandbox.seccomp import browser_filter
-from cellwright_kernel.wire import HostSettings
+from cellwright_kernel.wire import HostSettings, MemoryLimit
 
 _ETC: Final = ("fonts", "alternatives", "ld.so.cache", "ssl/certs", "mime.types", "X11")
 """What of the machine's /etc is visible inside. Fonts and loader cache are needed; the rest is absent if missing."""
@@ -59,9 +60,10 @@ class BubblewrapBackend:
 class _BubblewrapSandbox(HostedSandbox):
     name = BubblewrapBackend.name
 
-    def __init__(self, place: Place, launched: Launched, door: Door, spec: Spec) -> None:
+    def __init__(self, place: Place, launched: Launched, door: Door, spec: Spec, group: MemoryGroup | NoGroup) -> None:
         super().__init__(place, launched, door)
         self._spec = spec
+        self._group = group
 
     @property
     def info(self) -> SandboxInfo:
@@ -70,12 +72,30 @@ class _BubblewrapSandbox(HostedSandbox):
             isolated=True,
             uid=self._place.uid,
             pid=self._launched.pid,
-            limits=limits_in_force(self._spec.limits),
+            limits=limits_in_force(self._spec.limits, self._group),
         )
+
+    async def _end(self) -> None:
+        try:
+            await super()._end()
+        finally:
+            await self._group.remove()
 
 
 async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | None) -> Sandbox:
+    group = memory_group(spec.limits.memory_bytes)
+    try:
+        return await _start_in(group, command, spec, place, egress_socket)
+    except BaseException:
+        await group.remove()
+        raise
+
+
+async def _start_in(
+    group: MemoryGroup | NoGroup, command: str, spec: Spec, place: Place, egress_socket: Path | None
+) -> Sandbox:
     with ExitStack() as undo:
+        undo.callback(group.entered)
         descriptors = _Descriptors(
             seccomp=memfd("seccomp", browser_filter()),
             passwd=memfd("passwd", _PASSWD.encode()),
@@ -83,7 +103,8 @@ async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | N
             hosts=memfd("hosts", _HOSTS.encode()),
         )
         undo.callback(descriptors.close)
-        args = memfd("args", b"\0".join(a.encode() for a in _options(spec, descriptors, egress_socket)) + b"\0")
+        options = _options(spec, descriptors, egress_socket, group)
+        args = memfd("args", b"\0".join(a.encode() for a in options) + b"\0")
         undo.callback(os.close, args)
 
         def command_at(door: str) -> list[str]:
@@ -91,13 +112,14 @@ async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | N
             settings = settings.model_copy(update={"own_loopback": True})
             if egress_socket is not None:
                 settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
-            return [command, "--args", str(args), "--", *_inner(spec, settings)]
+            settings = settings.model_copy(update={"memory": _memory_limit(spec.limits, group)})
+            return group.entered_by([command, "--args", str(args), "--", *_inner(spec, settings)])
 
         return await start_hosted(
             place,
             command_at,
-            lambda launched, door: _BubblewrapSandbox(place, launched, door, spec),
-            keep=(args, *descriptors.all),
+            lambda launched, door: _BubblewrapSandbox(place, launched, door, spec, group),
+            keep=(args, *descriptors.all, *group.descriptors),
         )
 
 
@@ -114,7 +136,7 @@ class _Descriptors:
         self.all = ()
 
 
-def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None) -> list[str]:
+def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None, group: MemoryGroup | NoGroup) -> list[str]:
     more = [
         *("--perms", "0644", "--ro-bind-data", str(fds.passwd), "/etc/passwd"),
         *("--perms", "0644", "--ro-bind-data", str(fds.group), "/etc/group"),
@@ -122,6 +144,7 @@ def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None) -> list[
         *("--ro-bind", str(runtime_folder()), "/opt/cellwright"),
         *("--ro-bind", str(kernel_folder()), "/opt/cellwright/kernel"),
         *_chromium_bind(),
+        *_memory_files(group),
         *("--seccomp", str(fds.seccomp)),
     ]
     if egress_socket is not None:
@@ -150,7 +173,9 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
         *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),  # noqa: S108 - the sandbox's own
         *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
         *("--dir", "/home", "--size", size, "--tmpfs", "/home/agent"),
-        *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108 - the sandbox's own
+        # the kernel host's: sockets, logs and Chromium's profile, where a cell that fills /tmp does not meet them
+        *("--dir", "/run", "--perms", "0700", "--size", size, "--tmpfs", _HOST_FOLDER),
+        *("--dir", "/var", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108 - the sandbox's own
         *("--chdir", "/home/agent", "--clearenv", "--cap-drop", "ALL"),
         *(part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)),
         *more,
@@ -159,6 +184,7 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
     ]
 
 
+_HOST_FOLDER: Final = "/run/kernel-host"
 _ENVIRONMENT: Final = {
     "PATH": "/opt/cellwright/bin:/usr/local/bin:/usr/bin:/bin",
     "HOME": "/home/agent",
@@ -168,6 +194,25 @@ _ENVIRONMENT: Final = {
     "LANG": "C.UTF-8",
     "TZ": "UTC",
 }
+
+
+_EVENTS: Final = "/run/memory/events"
+_PEAK: Final = "/run/memory/peak"
+
+
+def _memory_files(group: MemoryGroup | NoGroup) -> list[str]:
+    """What the kernel host reads of its memory group; it can write to nothing of it."""
+    files = ((group.events, _EVENTS), (group.peak, _PEAK))
+    return [part for file, inside in files if file is not None for part in ("--ro-bind", str(file), inside)]
+
+
+def _memory_limit(limits: Limits, group: MemoryGroup | NoGroup) -> MemoryLimit:
+    return MemoryLimit(
+        process_bytes=process_bytes(limits),
+        sandbox_bytes=limits.memory_bytes,
+        events=None if group.events is None else _EVENTS,
+        peak=None if group.peak is None else _PEAK,
+    )
 
 
 def _chromium_bind() -> list[str]:
@@ -180,14 +225,11 @@ def _inner(spec: Spec, settings: HostSettings) -> list[str]:
     limits = spec.limits
     settings = settings.model_copy(update={"processes": limits.processes})
     return [
+        # its own alone: it starts nothing with the environment that it has
+        *("/usr/bin/env", f"TMPDIR={_HOST_FOLDER}"),
         # set within the user namespace the process limit counts per sandbox, not per outer uid: two of one uid with 200 each
         # got 198 forks each. The kernel host gives cells less than what it has itself
-        *(
-            "/usr/bin/prlimit",
-            f"--nproc={limits.processes + HOST_PROCESSES}",
-            f"--nofile={limits.open_files}",
-            "--core=0",
-            "--",
-        ),
+        *("/usr/bin/prlimit", f"--nproc={limits.processes + HOST_PROCESSES}", f"--nofile={limits.open_files}"),
+        *("--core=0", "--"),
         *("/opt/cellwright/bin/python", "-P", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()),
     ]

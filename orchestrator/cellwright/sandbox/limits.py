@@ -1,43 +1,53 @@
 """Which limits hold on this machine, and by what means.
 
-Flows in: the limits of a Spec, and what the kernel offers our user. Flows out: for each limit one sentence, true of the
-bubblewrap backend as it is. Decided here: nothing is called enforced that is not.
+Flows in: the limits of a Spec, and the memory group of its sandbox, if there is one. Flows out: for each limit one sentence,
+true of the bubblewrap backend as it is. Decided here: nothing is called enforced that is not; and how much of a sandbox's
+memory one process of a kernel may take: less than all of it, since code that gets no more keeps its variables, and code
+that is killed does not.
 """
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Final
 
 from cellwright.sandbox.base import Limits
+from cellwright.sandbox.memory import MemoryGroup, NoGroup, memory_group
 
-_GROUPS: Final = Path("/sys/fs/cgroup")
+_OTHERS_BYTES: Final = 768 * 1024**2
+"""Of a sandbox's memory what a kernel's process leaves to desktop, browser and the other kernel; they have 450 to 700 MiB."""
+_LEAST_BYTES: Final = 704 * 1024**2
+"""Playwright's driver could not start with less: Node reserves 512 MiB for code, and this counts what is reserved."""
 
 
-def limits_in_force(limits: Limits, *, groups: Path = _GROUPS) -> dict[str, str]:
-    """Return each limit's name with the means by which it holds, or `not enforced` with the reason.
+def process_bytes(limits: Limits) -> int:
+    """Return how much memory of its own a kernel's process, and each that it starts, may have."""
+    return max(limits.memory_bytes - _OTHERS_BYTES, _LEAST_BYTES)
+
+
+def limits_here(limits: Limits) -> dict[str, str]:
+    """Return what `limits_in_force` would say of a sandbox that is started now; a group is made and removed."""
+    group = memory_group(limits.memory_bytes)
+    try:
+        return limits_in_force(limits, group)
+    finally:
+        group.discard()
+
+
+def limits_in_force(limits: Limits, group: MemoryGroup | NoGroup) -> dict[str, str]:
+    """Return each limit's name with the means by which it holds, or what of it does not, and why.
 
     Args:
         limits: What a sandbox is to be held to.
-        groups: Where the kernel's control groups are mounted.
+        group: Its memory group, if there is one.
     """
+    one = f"{process_bytes(limits)} for each process of cells by rlimit"
+    if isinstance(group, MemoryGroup):
+        memory = f"{limits.memory_bytes} for the whole sandbox by cgroup {group.version}; {one}"
+    else:
+        memory = f"{one}; not enforced for the sandbox as a whole, nor for its browser: {group.reason}"
     return {
         "processes": f"{limits.processes} by rlimit within the user namespace",
         "open_files": f"{limits.open_files} a process by rlimit",
-        "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm and home by tmpfs size",
-        "memory_bytes": f"not enforced: no memory group is set up ({memory_groups(groups)})",
+        "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm, home and /run/kernel-host by tmpfs size",
+        "memory_bytes": memory,
     }
-
-
-def memory_groups(groups: Path = _GROUPS) -> str:
-    """Return what this machine offers for limiting a group's memory, as a clause."""
-    if (groups / "cgroup.controllers").is_file():
-        if "memory" not in (groups / "cgroup.controllers").read_text().split():
-            return "cgroup v2 without the memory controller"
-        return "cgroup v2 is there" if os.access(groups, os.W_OK) else "cgroup v2 is there, and is not ours to write"
-    if (groups / "memory").is_dir():
-        if os.access(groups / "memory", os.W_OK):
-            return "cgroup v1 is there"
-        return "cgroup v1 is there, and is not ours to write"
-    return "no cgroups are mounted"

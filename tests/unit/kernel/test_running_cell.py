@@ -40,3 +40,30 @@ async def test_a_page_that_was_led_to_a_refused_host_tells_of_it_though_the_fail
 async def test_no_refusal_is_told_where_nothing_failed_or_the_failure_says_it():
     assert await said("ok", "", [("a:80 no.", None)]) == []
     assert await said("error", "Tunnel connection failed: 403 a:80 no.", [("a:80 no.", None)]) == []
+
+
+async def test_a_page_that_was_refused_is_told_of_though_nothing_failed_and_once():
+    cell = RunningCell(Execute(number=1, language="python", code="", deadline_s=9), Outputs(), SystemClock())
+    for host in "abab":
+        cell.refused_page(f"{host}:80 no.")
+    cell.close("ok", 1)
+    texts = [event.output.text async for batch in cell.events() for event in batch if event.type == "output"]
+    assert texts == [
+        f"A page was refused, and the browser shows the refusal in its place: {host}:80 no." for host in "ab"
+    ]
+
+
+async def test_of_a_failure_that_is_told_the_page_is_not_told_again():
+    cell = RunningCell(Execute(number=1, language="python", code="", deadline_s=9), Outputs(), SystemClock())
+    cell.refused("a:80 no.", None)
+    cell.refused_page("a:80 no.")
+    cell.close("error", 1)
+    texts = [event.output.text async for batch in cell.events() for event in batch if event.type == "output"]
+    assert texts == ["a:80 no."]
+
+
+async def test_a_page_that_chromiums_own_about_a_failure_came_in_the_way_of_says_what_to_wait_for():
+    failure = 'Navigation to "http://a/" is interrupted by another navigation to "chrome-error://chromewebdata/"'
+    (sentence,) = await said("error", failure, [])
+    assert sentence.endswith("await page.wait_for_url('chrome-error://chromewebdata/')")
+    assert await said("error", 'interrupted by another navigation to "http://b/"', []) == []

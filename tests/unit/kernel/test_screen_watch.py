@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -100,6 +101,39 @@ async def test_what_is_drawn_in_a_window_within_a_window_is_a_change(desktop: De
         assert shot.pixels_sha256 != first.pixels_sha256
         first = await _settled(desktop)
     connection.close()
+
+
+async def test_what_was_drawn_before_one_asks_is_told_at_once(desktop: Desktop) -> None:
+    """Nobody waits for the event: the server has done the drawing, and may not have sent the event yet."""
+    connection = xlib.Display(desktop.display)
+    root = connection.screen().root
+    context = root.create_gc(foreground=0xFF00FF, subwindow_mode=X.IncludeInferiors)
+    await _settled(desktop)
+    late = 0
+    for _ in range(200):
+        root.fill_rectangle(context, 5, 5, 1, 1)
+        connection.sync()
+        if not desktop.changed:
+            late += 1
+        await _until(lambda: desktop.changed)
+        await desktop.screenshot()
+    assert late == 0
+    connection.close()
+
+
+async def test_a_server_that_does_not_answer_is_not_waited_for(desktop: Desktop) -> None:
+    await _settled(desktop)
+    server = desktop._children["Xvnc"].pid
+    os.kill(server, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        assert desktop.changed  # in doubt
+        assert desktop.changed
+        assert time.monotonic() - began < 1
+    finally:
+        os.kill(server, signal.SIGCONT)
+    await _settled(desktop)
+    assert not desktop.changed
 
 
 async def test_screenshots_at_once_all_show_the_present(desktop: Desktop) -> None:

@@ -1,6 +1,8 @@
+import time
+
 import pytest
 
-from cellwright_kernel.terminal import Terminal, bare, plain, without_surrogates
+from cellwright_kernel.terminal import Terminal, bare, plain, plain_ends, without_surrogates
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,64 @@ def test_lone_surrogates_are_replaced_and_pairs_joined():
     assert without_surrogates("a\ud800b") == "a\ufffdb"
     assert without_surrogates("\ud83d\ude00") == "\U0001f600"
     assert without_surrogates("plain é") == "plain é"
+
+
+@pytest.mark.parametrize(
+    ("line", "control"),
+    [
+        ("", "a\b"),
+        ("", "a\r"),
+        ("", "a\x07"),
+        ("", "\x1b[A"),
+        ("", "\x1b]"),
+        ("", "\x1b"),
+        ("x", "a\b"),
+        ("x", "\x1b[2K"),
+        ("x\r", "a\x1b[1K"),
+        ("x", "\ba\x1b[2K"),
+        ("x", "\b\x1b[K"),
+    ],
+)
+def test_a_mass_of_control_characters_costs_what_its_length_costs(line, control):
+    text = line.replace("x", "x" * 60_000) + control * 200_000
+    began = time.process_time()
+    plain(text)
+    assert time.process_time() - began < 3  # 0.3 s measured; minutes where each of them costs the line's length
+
+
+def test_an_endless_sequence_costs_what_its_length_costs():
+    terminal = Terminal()
+    began = time.process_time()
+    for piece in ("\x1b[", *["0" * 20_000] * 200):
+        terminal.write(piece)
+    assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("abc\b\x1b[1KX", "  X"),
+        ("abc\x1b[2Kd", "   d"),
+        ("abcd\rx\x1b[1Ky\x1b[1Kz", "  zd"),
+        ("ab\x1b[1K\b\bc\x1b[2Kd", " d"),
+    ],
+)
+def test_what_was_erased_is_blank(written, shown):
+    assert plain(written) == shown
+
+
+def test_of_a_text_too_long_to_be_cleaned_both_ends_are_cleaned_and_the_middle_is_counted():
+    text = "first\rFirst\n" + "a\b" * 1_000_000 + "\nlost\rlast"
+    shown, (at, missing) = plain_ends(text)
+    assert (shown[:6], shown[-5:]) == ("First\n", "\nlast")
+    assert shown[:at] == "First\na"
+    assert missing == len(text) - 512 * 1024
+
+
+def test_a_long_text_without_control_characters_is_whole():
+    text = "x" * 2_000_000
+    assert plain_ends(text) == (text, (0, 0))
+
+
+def test_what_was_left_out_before_stays_between_the_same_characters():
+    assert plain_ends("\x1b[31ma" + "bcd\r.", (6, 7)) == ("a.cd", (1, 7))

@@ -1,0 +1,92 @@
+"""`clipboard` as cells have it.
+
+Flows in: calls. Flows out: the text that was copied; or nothing, once a text can be pasted everywhere on the desktop. Decided here:
+how a call reaches the keeper, that it ends, and that a text is Unicode: half a surrogate pair is refused before anything is sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Any, Final
+
+from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError, NoText
+
+WHERE: Final = "CELLWRIGHT_CLIPBOARD"
+"""The environment variable that names the keeper's socket."""
+_CALL_S: Final = 25.0
+
+
+class Clipboard:
+    """The desktop's clipboard: what Ctrl+C copies and Ctrl+V pastes, in every program.
+
+    Args:
+        place: The keeper's socket; absent: the one that the environment names.
+    """
+
+    def __init__(self, place: str | None = None) -> None:
+        self._place = place
+
+    def read(self, *, primary: bool = False) -> str:
+        """Return the text that was copied last, an empty one if there is none.
+
+        Args:
+            primary: The selection instead, which the middle button pastes.
+
+        Raises:
+            ClipboardError: what was copied is no text, or the program that copied it does not answer.
+        """
+        return self._asked("read", primary, b"").decode("utf-8", "replace")
+
+    def write(self, text: str, *, primary: bool = False) -> None:
+        """Copy a text; it stays there until something else is copied, whatever becomes of this kernel.
+
+        Args:
+            text: Any Unicode text, up to 64 MiB.
+            primary: Into the selection instead, which the middle button pastes.
+
+        Raises:
+            TypeError: it is no `str`.
+            ValueError: it is too long, or has half of a surrogate pair.
+            ClipboardError: it could not be copied; the clipboard is as it was.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"A str can be copied, not {type(text).__name__}. The clipboard is as it was.")
+        self._asked("write", primary, _in_utf8(text))
+
+    def __repr__(self) -> str:
+        return "<clipboard: read(), write(text)>"
+
+    def _asked(self, do: str, primary: bool, text: bytes) -> bytes:
+        place = self._place or os.environ.get(WHERE)
+        if not place:
+            raise ClipboardError("There is no clipboard: this session has no desktop.")
+        request: dict[str, Any] = {"do": do, "selection": "PRIMARY" if primary else "CLIPBOARD", "bytes": len(text)}
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(_CALL_S)
+                connection.connect(place)
+                connection.sendall(json.dumps(request).encode() + b"\n" + text)
+                with connection.makefile("rb") as answer:
+                    head = json.loads(answer.readline() or b'{"error": "the answer is missing", "bytes": 0}')
+                    came: bytes = answer.read(head["bytes"])
+        except OSError as error:
+            raise ClipboardError(
+                f"The clipboard cannot be reached ({error}). Usually the desktop is being started again."
+            ) from None
+        if "error" in head:
+            raise (NoText if head.get("is_no_text") else ClipboardError)(head["error"])
+        return came
+
+
+def _in_utf8(text: str) -> bytes:
+    try:  # JSON decoded carelessly holds emoji as two halves
+        encoded = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le").encode()
+    except UnicodeError:
+        raise ValueError(
+            "The text has half of a surrogate pair, which is no character. The clipboard is as it was."
+        ) from None
+    if len(encoded) > MOST_BYTES:
+        raise ValueError(f"The text is longer than {MOST_BYTES >> 20} MiB. The clipboard is as it was.")
+    return encoded

@@ -1,0 +1,107 @@
+"""The memory that the inside may have, and what became of it.
+
+Flows in: the limit; what the Linux kernel tells of our memory group; how a cell failed. Flows out: how many processes it has
+killed, and sentences for the model. Decided here: how much a process of each language may have, and the words.
+
+A process's own limit (RLIMIT_DATA) is the one that is met first by one that grows: code that gets no more can go on, code
+that is killed can't. Not RLIMIT_AS: it counts what is only reserved, and Chromium died of 4 GiB of it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from cellwright_kernel.processes import NODE_BYTES
+from cellwright_kernel.wire import LANGUAGE_NAMES, Language, MemoryLimit
+
+HEADROOM_BYTES: Final = 128 * 1024**2
+"""What a kernel may allow itself beyond its limit, so that it outlives a cell that has used it up; four such cells, in fact."""
+_KILLS: Final = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
+
+
+def data_bytes(language: Language, limit: MemoryLimit) -> int:
+    """Return the RLIMIT_DATA of a language's kernel and all that it starts."""
+    return limit.process_bytes + (NODE_BYTES if language == "javascript" else 0)
+
+
+class Memory:
+    """The memory of this sandbox.
+
+    Args:
+        limit: None: there is none, and nothing is ever said.
+    """
+
+    def __init__(self, limit: MemoryLimit | None) -> None:
+        self._limit = limit
+        self._known = 0
+
+    def killed(self) -> int:
+        """Return how many processes were killed at the sandbox's limit since this was asked last."""
+        if self._limit is None or self._limit.events is None:
+            return 0
+        found = _KILLS.search(_read(self._limit.events))
+        kills = int(found[1]) if found else self._known
+        new, self._known = max(0, kills - self._known), kills
+        return new
+
+    def how_killed(self) -> str:
+        """Return how a kernel ended that was killed at the sandbox's limit, as a sentence."""
+        return f"It was killed because the {self._reached()}. Files in home, /tmp and /dev/shm count, too."
+
+    def others_killed(self, count: int, *, between: bool = False) -> str:
+        """Return what to say of other processes than the kernel that were killed at the sandbox's limit.
+
+        Args:
+            count: How many.
+            between: Whether that was between two cells.
+        """
+        who = "a process was" if count == 1 else f"{count} processes were"
+        when = "Since the last cell the" if between else "The"
+        return (
+            f"{when} {self._reached()}, and {who} killed: of what cells started, or of the browser's pages, what had most. "
+            "Files in home, /tmp and /dev/shm count, too."
+        )
+
+    def refused(self, language: Language, error: str, value: str, kernel: int) -> str | None:
+        """Return what to say of a cell that failed because its kernel got no more memory; None where it failed of something else.
+
+        Args:
+            language: The kernel's.
+            error: The error's name.
+            value: Its message.
+            kernel: The kernel's process id.
+        """
+        is_memory = error.endswith("MemoryError") or (error == "RangeError" and "allocat" in value)
+        if self._limit is None or not is_memory:
+            return None
+        had = f", and has had {shown(peak)}" if language == "python" and (peak := _peak_of(kernel)) else ""
+        return (
+            f"The {LANGUAGE_NAMES[language]} kernel got no more memory: one process may have {shown(self._limit.process_bytes)} "
+            f"here{had}; the memory limit of the whole sandbox is {shown(self._limit.sandbox_bytes)}. "
+            "Variables are kept, and what they hold with them: delete what is not needed, or work in parts."
+        )
+
+    def _reached(self) -> str:
+        assert self._limit is not None  # noqa: S101 - for the type checker; something was killed
+        peak = _read(self._limit.peak).strip() if self._limit.peak else ""
+        most = f" (peak {shown(int(peak))})" if peak.isdigit() else ""
+        return f"sandbox's memory limit of {shown(self._limit.sandbox_bytes)} was reached{most}"
+
+
+def shown(count: int) -> str:
+    """Return a number of bytes as people read it."""
+    return f"{count / 1024**3:.3g} GiB" if count >= 1024**3 else f"{count / 1024**2:.0f} MiB"
+
+
+def _peak_of(pid: int) -> int | None:
+    found = re.search(r"^VmHWM:\s*(\d+) kB$", _read(f"/proc/{pid}/status"), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,134 @@
+"""A row of the ladder's tables: a cell that does not end well, what is said of it, and what must be so after it.
+
+Flows in: a session and a row. Flows out: what is not as the row says. Decided here: after each row the next cell works, and
+nothing of the cell's is left in the process table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cellwright.session import Session
+from cellwright_kernel.wire import Cell, CellStatus, Event, Language, PieceEvent, Rung
+from tests.serving import alive, descendants
+
+DEADLINE_S = 2.0
+ENDED_S = 4.5
+"""Seconds after the deadline by which every cell is answered: the ladder's three, its grace, and the way."""
+GONE_S = 5.0
+MOST_DEAD = 32
+"""Children that a cell forked by hand and never waited for are its kernel's to wait for, as in any program; a crowd of them is not."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell that does not end well, and what must be so after it."""
+
+    name: str
+    code: str
+    status: CellStatus
+    says: str
+    """Stands in its answer, or in the next one's where it is noticed only then."""
+    kept: bool
+    """Whether variables are there afterwards."""
+    rungs: tuple[Rung | None, ...] = (None,)
+    """Which one may have ended it."""
+    kills: Literal["host", "Xvnc", "chromium"] | None = None
+    """What is killed from outside once it has said `going`."""
+    next: str = ""
+    """What the next cell does besides."""
+    deadline_s: float = DEADLINE_S
+    without_group: str | None = None
+    """What is said instead where nothing holds the sandbox's memory as a whole."""
+
+
+BEFORE: dict[Language, str] = {"python": "before = 1", "javascript": "globalThis.before = 1"}
+LOOK: dict[Language, str] = {
+    "python": "log('before' in globals())",
+    "javascript": "console.log('before' in globalThis)",
+}
+
+
+async def faults_of(session: Session, language: Language, row: Row) -> list[str]:
+    """Return what is not as the row says."""
+    await session.execute(BEFORE[language], language=language)
+    # the browser's helpers come and go; everything else that is there afterwards and was not before is the cell's
+    began = time.monotonic()
+    cell = await executed(session, language, row)
+    took_s = time.monotonic() - began
+    after = await session.execute(f"{row.next}\n{LOOK[language]}", language=language, deadline_s=30)
+    found = [
+        *([] if cell.status == row.status else [f"its status is {cell.status}"]),
+        *([] if cell.rung in row.rungs else [f"its rung is {cell.rung}"]),
+        *([] if row.says in cell.text + after.text else [f"it says {cell.text[-600:]!r}, then {after.text[-300:]!r}"]),
+        *([] if took_s < row.deadline_s + ENDED_S else [f"it took {took_s:.1f} s"]),
+        *([] if after.status == "ok" else [f"the next cell ended as {after.status}: {after.text[-600:]!r}"]),
+    ]
+    kept = after.text.splitlines()[-1].lower()
+    if kept != str(row.kept).lower():
+        found.append(f"variables are kept: {kept}")
+    if left := await left_over(session.info.pid):
+        found.append(f"left in the process table: {left}")
+    return found
+
+
+async def executed(session: Session, language: Language, row: Row) -> Cell:
+    going = asyncio.Event()
+
+    def watch(event: Event) -> None:
+        if isinstance(event, PieceEvent) or (event.type == "output" and event.output.type == "text"):
+            going.set()
+
+    deadline_s = row.deadline_s if row.kills is None else 2 * row.deadline_s
+    executing = asyncio.ensure_future(
+        session.execute(row.code, language=language, deadline_s=deadline_s, on_event=watch)
+    )
+    if row.kills is not None:
+        async with asyncio.timeout(10):
+            await going.wait()
+        os.kill(process_of(row.kills, session.info.pid), signal.SIGKILL)
+    return await executing
+
+
+def process_of(what: str, sandbox: int) -> int:
+    """Return the process of the kernel host, the display or the browser; the first one of its name."""
+    marks = {"host": "-m cellwright_kernel --settings", "Xvnc": "/Xvnc ", "chromium": "/chromium --"}
+    found = [(pid, command) for pid, command in commands_of(descendants(sandbox)) if marks[what] in command]
+    return min(pid for pid, command in found if "prlimit" not in command and "bwrap" not in command)
+
+
+async def left_over(sandbox: int) -> list[str]:
+    """Return the command lines of processes that are not the sandbox's own, once they had time to go."""
+    own = ("cellwright_kernel", "/Xvnc ", "/openbox ", "chrom", "/playwright/driver/node", "bwrap")
+    end = time.monotonic() + GONE_S
+    while True:
+        there = descendants(sandbox)
+        running = alive(there)
+        commands = [command for _, command in commands_of(running)]
+        kernels = [command for command in commands if "-m cellwright_kernel." in command]
+        left = [command for command in commands if not any(name in command for name in own)]
+        left += kernels[2:]  # one of each language; copies of one that forked look like it
+        if len(there - running) > MOST_DEAD:
+            left.append(f"{len(there - running)} dead ones")
+        if not left or time.monotonic() > end:
+            return left
+        await asyncio.sleep(0.05)
+
+
+def commands_of(pids: Iterable[int]) -> list[tuple[int, str]]:
+    found = []
+    for pid in pids:
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if command:
+            found.append((pid, command))
+    return found
