@@ -78,8 +78,6 @@ _FLAGS = (
     "PreconnectToSearch,"
     # Nor a renderer that waits for a page of another site.
     "SpareRendererForSitePerProcess,"
-    # Nor, three minutes after the start, a process that finds out how well a language model would run here.
-    "kLogOnDeviceMetricsOnStartup,"
     # Nor a warning over every page that only has http.
     "HttpsUpgrades,HttpsFirstBalancedMode,HttpsFirstBalancedModeAutoEnable,HttpsFirstDialogUi",
     "--password-store=basic",
