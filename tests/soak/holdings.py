@@ -23,6 +23,8 @@ PLACES: Final = ("tmp", "dev/shm", "home/agent")
 CHROMIUM_DESCRIPTORS: Final = 24
 PROFILE_FILES: Final = 120
 PROFILE: Final = "/desktop/chromium/"
+LATE: Final = Counter({"Chromium OnDeviceModelService": 1, "Chromium broker": 1})
+"""Three minutes after its start Chromium looks how well a language model would run, in a process that stays (5 MB)."""
 LOOK_EVERY_S: Final = 0.25
 SETTLED_S: Final = 20.0
 """Seconds until what was closed must be gone; Chromium ends a renderer some seconds after its last page."""
@@ -53,7 +55,7 @@ class Holdings:
 
     def more_than(self, before: Holdings) -> list[str]:
         """Return what there is more of than before, a sentence each."""
-        said = [f"{count} more of: {name}" for name, count in (self.processes - before.processes).items()]
+        said = [f"{count} more of: {name}" for name, count in (self.processes - before.processes - LATE).items()]
         for name, count in (self.descriptors - before.descriptors).items():
             if count > (CHROMIUM_DESCRIPTORS if name.startswith("Chromium") else 0):
                 said.append(f"{count} more descriptors: {name}")
