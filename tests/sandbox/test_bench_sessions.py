@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from cellwright import bench_sessions
-from cellwright.bench_processes import below
+from cellwright.bench import sessions
+from cellwright.bench.processes import below
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -17,7 +17,7 @@ WITH_BROWSER_MB = 700
 
 def test_an_idle_session_is_small_and_the_benchmark_leaves_nothing_running() -> None:
     there = {process.pid for process in below(os.getpid())}
-    rows = {row.what: row for row in bench_sessions.measure()}
+    rows = {row.what: row for row in sessions.measure()}
     assert list(rows) == [
         "cold session without browser, first answer",
         "cold session, first answer",

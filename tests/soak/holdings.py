@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cellwright.bench_processes import Process, below
+from cellwright.bench.processes import Process, below
 from cellwright.session import Session
 
 PLACES: Final = ("tmp", "dev/shm", "home/agent")

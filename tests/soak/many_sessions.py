@@ -14,7 +14,7 @@ from typing import Final
 
 import httpx2
 
-from cellwright.bench_processes import below, pss_of
+from cellwright.bench.processes import below, pss_of
 from tests.serving import running_service
 
 SESSIONS: Final = 24

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cellwright import bench_service
+from cellwright.bench import service
 from cellwright.errors import EnvironmentMissing
 
 
@@ -29,7 +29,7 @@ def program() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_line_is_waited_for_as_long_as_was_said(program) -> None:
-    printed = bench_service.Printed("It", program)
+    printed = service.Printed("It", program)
     program.stdin.write(b"\n")
     assert printed.line(10) == "one"
     started = time.monotonic()
@@ -41,13 +41,13 @@ def test_a_line_is_waited_for_as_long_as_was_said(program) -> None:
 def test_the_end_of_a_program_is_no_line(program) -> None:
     program.kill()
     with pytest.raises(EnvironmentMissing, match="It ended before it had said all"):
-        bench_service.Printed("It", program).line(10)
+        service.Printed("It", program).line(10)
 
 
 def test_a_program_that_does_not_end_is_killed(program, monkeypatch) -> None:
-    monkeypatch.setattr(bench_service, "_END_S", 0.1)
+    monkeypatch.setattr(service, "_END_S", 0.1)
     program.stdin.write(b"\n")
-    bench_service.Printed("It", program).line(10)  # it listens to no signal any more
+    service.Printed("It", program).line(10)  # it listens to no signal any more
     program.terminate()
-    bench_service.ended(program)
+    service.ended(program)
     assert program.wait(10) == -9

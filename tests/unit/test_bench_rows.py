@@ -9,8 +9,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from cellwright.bench_processes import below, pss_of
-from cellwright.bench_rows import Row
+from cellwright.bench.processes import below, pss_of
+from cellwright.bench.rows import Row
 from cellwright.cli import bench as command
 from cellwright.cli import main
 from cellwright.errors import UsageError

@@ -13,17 +13,17 @@ from typing import Annotated, Final
 
 import typer
 
-from cellwright import bench_sessions, bench_throughput, bench_typing
-from cellwright.bench import Figures, measure
-from cellwright.bench_rows import Row
+from cellwright.bench import sessions, text, throughput
+from cellwright.bench.cells import Figures, measure
+from cellwright.bench.rows import Row
 from cellwright.cli.show import console_for_output
 from cellwright.cli.tables import new_table, print_table
 from cellwright.errors import UsageError
 
 _MORE: Final[dict[str, Callable[[], list[Row]]]] = {
-    "typing": bench_typing.measure,
-    "sessions": bench_sessions.measure,
-    "throughput": bench_throughput.measure,
+    "typing": text.measure,
+    "sessions": sessions.measure,
+    "throughput": throughput.measure,
 }
 _PARTS: Final = ("cells", *_MORE)
 

@@ -30,7 +30,7 @@ SESSIONS: Final = 12
 _READY_S: Final = 30.0
 """Seconds that the service has to come up; 1 is usual."""
 _ANSWER_S: Final = 60.0
-"""Seconds that a program has for an answer; baseline.py itself waits 30 for a reply."""
+"""Seconds that a program has for an answer; stock.py itself waits 30 for a reply."""
 _END_S: Final = 30.0
 _NOTHING_MEASURED: Final = "Usually this machine lacks something. Nothing was measured. Run `cellwright doctor`."
 

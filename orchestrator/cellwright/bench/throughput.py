@@ -19,8 +19,8 @@ from typing import Final
 
 import httpx2
 
-from cellwright.bench_rows import Row
-from cellwright.bench_service import answered, program, service
+from cellwright.bench.rows import Row
+from cellwright.bench.service import answered, program, service
 from cellwright.errors import EnvironmentMissing
 
 SESSIONS: Final = 10
@@ -40,7 +40,7 @@ def measure() -> list[Row]:
         ids = [uuid.uuid4().hex for _ in range(SESSIONS)]
         with ThreadPoolExecutor(_STARTING) as starting:
             list(starting.map(lambda name: _open(client, name), ids))
-        file = Path(__file__).with_name("baseline.py")
+        file = Path(__file__).with_name("stock.py")
         kernels = [undo.enter_context(program(file, "A stock kernel")) for _ in ids]
         list(threads.map(lambda ask: ask("1"), kernels))
         ours, stock = [], []

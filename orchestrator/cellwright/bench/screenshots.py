@@ -33,13 +33,13 @@ import json, os, shutil, subprocess, sys
 from pathlib import Path
 await page.set_content({page})
 screen.settle()
-Path("baseline.py").write_text({program})
+Path("stock.py").write_text({program})
 def _stock(rounds):
     _process.stdin.write(b"%d\\n" % rounds)
     return _process.stdout.readline().decode()
 if shutil.which("scrot"):
     _process = subprocess.Popen(
-        [sys.executable, "-P", "baseline.py", {code}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+        [sys.executable, "-P", "stock.py", {code}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
         env={{**os.environ, "XDG_SESSION_TYPE": "x11"}}, start_new_session=True)
     _stock(3)
     log("ready")
@@ -54,7 +54,7 @@ def begin(execute: Callable[[str], str]) -> bool:
     Args:
         execute: Executes a cell in Python and returns its text.
     """
-    program = Path(__file__).with_name("baseline.py").read_text(encoding="utf-8")
+    program = Path(__file__).with_name("stock.py").read_text(encoding="utf-8")
     said = execute(_START.format(page=repr(_PAGE), program=repr(program), code=repr(_STOCK)))
     return said.strip().endswith("ready")
 

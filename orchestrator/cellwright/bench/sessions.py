@@ -17,9 +17,9 @@ from typing import Final
 
 import httpx2
 
-from cellwright.bench_processes import below, pss_of
-from cellwright.bench_rows import Row
-from cellwright.bench_service import answered, program, service
+from cellwright.bench.processes import below, pss_of
+from cellwright.bench.rows import Row
+from cellwright.bench.service import answered, program, service
 from cellwright.errors import EnvironmentMissing
 from cellwright.sandbox.runtime import chromium_path
 
@@ -38,7 +38,7 @@ def measure() -> list[Row]:
     """
     with (
         service() as client,
-        program(Path(__file__).with_name("baseline_desktop.py"), "The naive build", str(chromium_path())) as ask,
+        program(Path(__file__).with_name("stock_desktop.py"), "The naive build", str(chromium_path())) as ask,
     ):
         without_ms = median(_opened_ms(client, browser=False) for _ in range(COLD))
         with_ms = median(_opened_ms(client, browser=True) for _ in range(COLD))

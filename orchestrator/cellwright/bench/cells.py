@@ -18,8 +18,8 @@ from statistics import median, quantiles
 import httpx2
 from pydantic import BaseModel
 
-from cellwright import bench_screenshots
-from cellwright.bench_service import answered, program, service
+from cellwright.bench import screenshots
+from cellwright.bench.service import answered, program, service
 from cellwright.errors import EnvironmentMissing
 from cellwright_kernel.wire import Language
 
@@ -113,15 +113,15 @@ def _screenshots(client: httpx2.Client, session_id: str) -> list[tuple[list[floa
     def execute(code: str) -> str:
         return answered(client, session_id, "python", code)[1]
 
-    with_stock = bench_screenshots.begin(execute)
+    with_stock = screenshots.begin(execute)
     turns = []
     for turn in range(TURNS + 1):
-        ours = [answered(client, session_id, "python", bench_screenshots.OURS)[0] for _ in range(ROUNDS // 2)]
-        stock = bench_screenshots.stock(execute, ROUNDS // 4) if with_stock else []
+        ours = [answered(client, session_id, "python", screenshots.OURS)[0] for _ in range(ROUNDS // 2)]
+        stock = screenshots.stock(execute, ROUNDS // 4) if with_stock else []
         if turn:  # the first one loads what later ones have
             turns.append((ours, stock))
     if with_stock:
-        bench_screenshots.end(execute)
+        screenshots.end(execute)
     return turns
 
 
@@ -144,7 +144,7 @@ def _execute(
 
 @contextmanager
 def _baseline() -> Iterator[Callable[[int], list[float]]]:
-    with program(Path(__file__).with_name("baseline.py"), "The stock kernel") as ask:
+    with program(Path(__file__).with_name("stock.py"), "The stock kernel") as ask:
 
         def rounds(count: int) -> list[float]:
             return [seconds * 1000 for seconds in json.loads(ask(str(count)))]

@@ -15,8 +15,8 @@ from typing import Final
 
 import httpx2
 
-from cellwright.bench_rows import Row
-from cellwright.bench_service import answered, service
+from cellwright.bench.rows import Row
+from cellwright.bench.service import answered, service
 from cellwright.errors import EnvironmentMissing
 
 TEXT: Final = (
@@ -34,9 +34,9 @@ screen.settle()
 _box = await page.locator("#field").bounding_box()
 _at = await page.evaluate("[screenX, screenY + outerHeight - innerHeight]")
 pyautogui.click(_at[0] + _box["x"] + 40, _at[1] + _box["y"] + 20)
-Path("baseline.py").write_text({program})
+Path("stock.py").write_text({program})
 _process = subprocess.Popen(
-    [sys.executable, "-P", "baseline.py", {code}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+    [sys.executable, "-P", "stock.py", {code}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
     start_new_session=True)
 def _ours():
     pyautogui.write(_text)
@@ -64,7 +64,7 @@ def measure() -> list[Row]:
     """
     session_id = uuid.uuid4().hex
     with service() as client:
-        program = Path(__file__).with_name("baseline.py").read_text(encoding="utf-8")
+        program = Path(__file__).with_name("stock.py").read_text(encoding="utf-8")
         code = _START.format(text=repr(TEXT), program=repr(program), code=repr(_STOCK.format(text=TEXT)))
         _, said = answered(client, session_id, "python", code)
         if not said.endswith("ready"):
