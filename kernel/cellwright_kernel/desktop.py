@@ -187,7 +187,7 @@ class Desktop:
             command = ["Xvnc", *self._wanted, "-displayfd", str(writer), "-geometry", size, "-depth", "24"]
             command += ["-SecurityTypes", "None", "-rfbunixpath", str(self.vnc_socket), "-rfbport", "-1"]
             command += ["-nolisten", "tcp", "-noreset", "-desktop", "cellwright"]
-            # For GLX it loads Mesa and LLVM: 73 MB resident instead of 21. OpenGL programs find EGL, as Chromium does.
+            # For GLX it loads Mesa and LLVM: 73 MB resident instead of 21. EGL is there without it.
             command += ["-extension", "GLX"]
             try:
                 child = await self._start_child("Xvnc", command, pass_fds=[writer])
