@@ -101,7 +101,7 @@ class Child:
             case None:
                 return f"{self.name} is running."
             case code if code < 0:
-                return f"{self.name} was ended by {signal.Signals(-code).name}."
+                return f"{self.name} was ended by {_name_of(-code)}."
             case code:
                 return f"{self.name} exited with status {code}."
 
@@ -168,6 +168,13 @@ def _found(program: str) -> str:
 
 
 _REMEDY = "Usually a package is missing or the memory is used up; `cellwright doctor` says which."
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal, of which only the first and the last have names
+        return f"signal {number}"
 
 
 def _group_lives(group: int) -> bool:
