@@ -30,6 +30,7 @@ from urllib.parse import quote
 
 from Xlib import Xatom
 from Xlib import display as xlib
+from Xlib.error import ConnectionClosedError, DisplayError
 
 _SERVICES: Final = Path("/usr/share/dbus-1/accessibility-services")
 """Of at-spi2-core: the registry, and nothing more."""
@@ -52,6 +53,7 @@ _HANDED_FD: Final = 3
 """Where the daemon expects the socket that it is handed; it takes it only if the variable names its own process."""
 _AS_HANDED: Final = 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"'
 _BACKLOG: Final = 64
+_GONE: Final = (ConnectionClosedError, DisplayError, OSError)
 _RESTARTS: Final = 5
 _RESTARTS_WITHIN_S: Final = 60.0
 
@@ -98,7 +100,8 @@ class ProgramBus:
         self._environment["DISPLAY"] = display  # the registry needs it
         if self._listener is None:
             self._listen()
-        await asyncio.to_thread(_name_on, display, self._address)
+        with contextlib.suppress(*_GONE):  # whoever starts the display again opens this again
+            await asyncio.to_thread(_name_on, display, self._address)
 
     def _listen(self) -> None:
         (self._folder / "bus.conf").write_text(_CONFIGURATION)
