@@ -106,8 +106,9 @@ class Pages:
         expression = _PAINTED if target.is_page else _STATE
         asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
         value = (await self._ask("Runtime.evaluate", session, **asked)).get("result", {}).get("result", {}).get("value")
-        if isinstance(value, list) and len(value) == 2:
-            return str(value[0]), int(value[1])
+        match value:  # a page's word, which may be anything
+            case [str(ready), int(animations)]:
+                return ready, animations
         return None
 
     async def _ask(self, method: str, session: str, **parameters: object) -> Message:
@@ -138,13 +139,16 @@ class Pages:
                 answer.set_result({})
 
     async def _read(self, socket: ClientConnection) -> None:
-        with contextlib.suppress(WebSocketException, OSError):
+        try:
             async for text in socket:
                 await self._take(json.loads(text))
-        if self._socket is socket:
-            self._socket = None
-        self._targets.clear()
-        self._give_up(None)
+        except (WebSocketException, OSError, ValueError, KeyError):  # it has gone, or is no DevTools
+            return
+        finally:
+            if self._socket is socket:
+                self._socket = None
+            self._targets.clear()
+            self._give_up(None)
 
     async def _take(self, message: Message) -> None:
         if "id" in message:
