@@ -20,7 +20,8 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -108,8 +109,10 @@ def read(picture: Image.Image, origin: tuple[int, int]) -> list[Word]:
     clean = prepared(picture)
     at = _blank_row(clean)
     parts = [(0, at), (at, picture.height)] if picture.height >= _SPLIT_FROM else [(0, picture.height)]
-    reading = [(top, _begin(clean.crop((0, top, clean.width, bottom)))) for top, bottom in parts]
-    return [word for top, process in reading for word in _finish(process, (origin[0], origin[1] + top))]
+    with ExitStack() as stack:
+        pictures = [(top, clean.crop((0, top, clean.width, bottom))) for top, bottom in parts]
+        reading = [(top, stack.enter_context(_begun(part))) for top, part in pictures]
+        return [word for top, process in reading for word in _finish(process, (origin[0], origin[1] + top))]
 
 
 def prepared(picture: Image.Image) -> Image.Image:
@@ -157,7 +160,9 @@ def _blank_row(clean: Image.Image) -> int:
     return low + int(inked.argmin())
 
 
-def _begin(picture: Image.Image) -> subprocess.Popen[bytes]:
+@contextmanager
+def _begun(picture: Image.Image) -> Iterator[subprocess.Popen[bytes]]:
+    """Begin to read a picture; a process that failed, or takes too long, does not go on beside the next one."""
     size = (max(1, round(picture.width * _SCALE)), max(1, round(picture.height * _SCALE)))
     file = io.BytesIO()
     picture.resize(size, Image.Resampling.BICUBIC).save(file, "PPM")
@@ -165,10 +170,16 @@ def _begin(picture: Image.Image) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     process = subprocess.Popen(_COMMAND, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment)
     assert process.stdin is not None  # noqa: S101 - for the type checker; it was asked for
-    with process.stdin as to:  # it reads all before it begins
-        to.write(file.getvalue())
-    process.stdin = None
-    return process
+    assert process.stdout is not None  # noqa: S101 - the same
+    try:
+        with process.stdin as to:  # it reads all before it begins
+            to.write(file.getvalue())
+        process.stdin = None
+        yield process
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
 
 
 def _finish(process: subprocess.Popen[bytes], origin: tuple[int, int]) -> Iterable[Word]:
