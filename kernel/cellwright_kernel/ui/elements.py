@@ -238,9 +238,8 @@ def _has_role(element: Element, role: str) -> bool:
 
 
 def _is_titled(window: Element, title: str) -> bool:
-    pages = (
-        child.name for child in window.children if child.role == "page"
-    )  # a window takes their titles a moment later
+    # a window takes its page's title a moment later
+    pages = (child.name for child in window.children if child.role == "page")
     return any(_is_within(title, name) for name in (window.name, *pages))
 
 

@@ -12,6 +12,7 @@ names `ui` pays for a socket; with it 8 MB in the kernel, and 2 for bus and regi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import urllib.request
@@ -58,14 +59,7 @@ class Looking:
             TimeoutError: the display does not answer.
             ConnectionError: it is gone.
         """
-        try:
-            async with asyncio.timeout(_DISPLAY_S):
-                windows = await asyncio.to_thread(self._windows)
-        except TimeoutError:
-            raise TimeoutError(
-                f"The display {self._display} did not answer for {_DISPLAY_S:g} s. Usually its server is stopped or busy. "
-                "Variables are kept."
-            ) from None
+        windows = await self._windows()
         said = None if is_for_windows else await self._programs.ask()
         return assembled(windows, said, pages)
 
@@ -74,15 +68,31 @@ class Looking:
 
         Args:
             pages: What they said, as yet without snapshots.
+
+        Raises:
+            TimeoutError: the display does not answer.
+            ConnectionError: it is gone.
         """
         if len(pages) < 2:
             return ["measure" in page for page in pages]
-        async with asyncio.timeout(_DISPLAY_S):
-            windows = await asyncio.to_thread(self._windows)
-            latest = await asyncio.to_thread(_latest_pages, os.environ.get("CELLWRIGHT_CDP", ""))
+        windows = await self._windows()
+        latest: list[tuple[str, str]] = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DISPLAY_S):
+                latest = await asyncio.to_thread(_latest_pages, os.environ.get("CELLWRIGHT_CDP", ""))
         return chosen(windows, latest, pages)
 
-    def _windows(self) -> list[Window]:
+    async def _windows(self) -> list[Window]:
+        try:
+            async with asyncio.timeout(_DISPLAY_S):
+                return await asyncio.to_thread(self._windows_now)
+        except TimeoutError:
+            raise TimeoutError(
+                f"The display {self._display} did not answer for {_DISPLAY_S:g} s. Usually its server is stopped or "
+                "busy. Variables are kept."
+            ) from None
+
+    def _windows_now(self) -> list[Window]:
         try:
             return self._windows_once()
         except ConnectionError:  # the display may have been started again since the last look

@@ -99,13 +99,13 @@ class Programs:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 bus = await self._connected()
-            programs = await _call(bus, _REGISTRY, _CHILDREN_OF, _CONNECT_S)
-        except (OSError, EOFError, TimeoutError, NoAnswer, DBusError) as error:
+            programs = _references(await _call(bus, _REGISTRY, _CHILDREN_OF, _CONNECT_S))
+        except (OSError, EOFError, NoAnswer, DBusError, TypeError, ValueError) as error:
             why = clean(error) or "it did not answer"
             problem = f"Native programs are not read: the accessibility bus gave no answer ({why})."
             return Said(problems=(problem,))
         left = _Left(_MOST)
-        said = await _all([self._program(bus, name, path, left) for name, path in _references(programs)])
+        said = await _all([self._program(bus, name, path, left) for name, path in programs])
         if any(one.silent for one in said):
             self._forget()  # an answer that never comes would be waited for as long as the connection lasts
         problems = [problem for one in said for problem in one.problems]
@@ -184,12 +184,12 @@ class _Reader:
                 self._box(path),
             )
             state, role, title, children, box = await _all(asked)
-            words = [int(word) for word in state]
-        except (DBusError, TypeError, ValueError):  # it has just gone
+            words, called = [int(word) for word in state[:2]], title.value
+        except (DBusError, TypeError, ValueError, AttributeError):  # it has just gone, or speaks something else
             return []
         if not is_showing(words):
             return []
-        kind, said = aria_role(clean(role)), clean(title.value)
+        kind, said = aria_role(clean(role)), clean(called)
         seen = box if sight is None else overlap(box, sight)
         within = [self._element(*one, seen if depth == 0 else sight, depth + 1) for one in _references(children)]
         inner = [element for elements in await _all(within) for element in elements]
