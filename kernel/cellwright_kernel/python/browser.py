@@ -155,9 +155,7 @@ class BrowserLink:
             self._crashed.clear()
             page = await self._living_page(context)
         except BaseException:
-            await _hang_up(
-                browser
-            )  # another one is made at the next try, and this one would stay as long as the kernel
+            await _hang_up(browser)  # the next try makes another one; this one would stay as long as the kernel
             raise
         self.dialogs.watch(context)
         context.on("dialog", self._on_dialog)
