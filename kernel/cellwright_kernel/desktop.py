@@ -12,9 +12,9 @@
     await desktop.ended()                        # waits for that sentence
     await desktop.stop()
 
-Flows in: the size, and a folder. Flows out: a display that other programs can use, and its pixels.
-Decided here: how Xvnc and the window manager are started and when they count as up; the keyboard's layout; the
-background; a terminal's keys for the clipboard; how a screenshot is made. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
+Flows in: the size, and a folder. Flows out: a display that other programs can use, and its pixels. Decided here: how
+Xvnc and the window manager are started and when they count as up; the keyboard's layout; the background; a terminal's
+keys for the clipboard; how a screenshot is made. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Desktop:
 
     @property
     def is_ending(self) -> bool:
-        """True when the display was killed, is exiting or has ended: from that moment on, and not from when it is noticed."""
+        """True from the moment in which the display was killed, exits or has ended, noticed or not."""
         return "Xvnc" in self._children and (not self.has_display or is_ending(self._children["Xvnc"].pid))
 
     @property

@@ -1,11 +1,11 @@
 """A kernel's side of the shell channel: requests come in one after the other, and each is answered.
 
-Flows in: requests of the kernel host and of whoever is attached. Flows out: busy, what the handler sends, idle; each with
-the request's header as parent. Decided here: that one request is handled at a time, each in a task of its own, so that
-nothing which a request does to its task ends the channel.
+Flows in: requests of the kernel host and of whoever is attached. Flows out: busy, what the handler sends, idle; each
+with the request's header as parent. Decided here: that one request is handled at a time, each in a task of its own, so
+that nothing which a request does to its task ends the channel.
 
-ipykernel's own way is a stream, a queue, a lock and a callback of Tornado, with every hook that a subclass might have; that
-costs 0.5 ms a cell, of which nothing is used here.
+ipykernel's own way is a stream, a queue, a lock and a callback of Tornado, with every hook that a subclass might have;
+that costs 0.5 ms a cell, of which nothing is used here.
 """
 
 from __future__ import annotations

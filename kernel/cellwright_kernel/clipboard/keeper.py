@@ -1,8 +1,8 @@
 """The clipboard's place in the kernel host: it outlives cells, kernels and the programs that copy.
 
-Flows in: the display's name; requests of kernels on a Unix socket. Flows out: texts. Decided here: one request a connection: a line
-of JSON, `{"do": "read" | "write", "selection": "CLIPBOARD" | "PRIMARY", "bytes": N}`, then N bytes of UTF-8; the answer has the
-same form, with `error` in place of `do` where there is one.
+Flows in: the display's name; requests of kernels on a Unix socket. Flows out: texts. Decided here: one request a
+connection: a line of JSON, `{"do": "read" | "write", "selection": "CLIPBOARD" | "PRIMARY", "bytes": N}`, then N bytes
+of UTF-8; the answer has the same form, with `error` in place of `do` where there is one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A text that another program copied -> its bytes.
 
-Flows in: a selection that somebody else owns. Flows out: its text in UTF-8. Decided here: which form is asked for first, how
-long a program may take to answer, and how much it may send.
+Flows in: a selection that somebody else owns. Flows out: its text in UTF-8. Decided here: which form is asked for
+first, how long a program may take to answer, and how much it may send.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The clipboard as the X server has it: a text of ours that other programs paste, and the text that they have copied.
 
-Flows in: the display's name; texts to own, and wishes to read. Flows out: the texts of others. Decided here: one thread does it with an
-X connection of its own, so that there is no helper process that could die; and a text that another program copied is
-remembered, and owned in that program's place once it has ended, since it would be lost otherwise.
+Flows in: the display's name; texts to own, and wishes to read. Flows out: the texts of others. Decided here: one thread
+does it with an X connection of its own, so that there is no helper process that could die; and a text that another
+program copied is remembered, and owned in that program's place once it has ended, since it would be lost otherwise.
 """
 
 from __future__ import annotations

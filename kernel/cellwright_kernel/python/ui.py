@@ -1,8 +1,8 @@
 """`ui` as the Python kernel offers it.
 
 Flows in: the kernel's display and its Playwright objects. Flows out: one `Ui`. Decided here: pages are read through the
-Playwright of this kernel, in its own event loop; what waits does so like `screen`: while a cell's own code waits, the loop
-goes on; how long a page has for an answer; how often is looked again by who waits.
+Playwright of this kernel, in its own event loop; what waits does so like `screen`: while a cell's own code waits, the
+loop goes on; how long a page has for an answer; how often is looked again by who waits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What Chromium's visible pages are still doing: loading, animating, or waiting for the network.
 
-Flows in: the address of DevTools. Flows out: for one moment, what keeps a page from being as it will stay. Decided here:
-that requests are counted from the moment a session begins to use `screen`, on a connection that only listens; that
-what never ends (an animation without end, a stream of events, a request that hangs) is not waited for; and that a page
-answers only after it has painted, so that what a click has just changed is on the screen or known to be coming.
+Flows in: the address of DevTools. Flows out: for one moment, what keeps a page from being as it will stay. Decided
+here: that requests are counted from the moment a session begins to use `screen`, on a connection that only listens;
+that what never ends (an animation without end, a stream of events, a request that hangs) is not waited for; and that a
+page answers only after it has painted, so that what a click has just changed is on the screen or known to be coming.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Pages:
         self._connecting = asyncio.Lock()
 
     async def listen(self) -> None:
-        """Connect, unless it is connected, and count requests from here on; where nothing answers, there are no pages."""
+        """Connect if need be, and count requests from here on; where nothing answers, there are no pages."""
         async with self._connecting:
             if self._socket is None:
                 await self._connect()
@@ -76,7 +76,7 @@ class Pages:
             await self.close()
 
     async def busy(self) -> tuple[str, ...]:
-        """What the visible pages still do, in words; answered only once each has painted twice. Cancel it to give up."""
+        """What the visible pages still do, in words; comes once each has painted twice. Cancel it to give up."""
         targets = tuple(self._targets.items())
         states = await asyncio.gather(*(self._state(session, target) for session, target in targets))
         found: list[str] = []

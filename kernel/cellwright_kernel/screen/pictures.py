@@ -1,7 +1,7 @@
 """Pictures of the screen, for whoever has a way to the display.
 
-Flows in: a way to borrow an X connection. Flows out: PIL images. Decided here: that the memory shared with the X server is
-kept from one picture to the next for as long as the connection is the same one; and what a process uses that has no
+Flows in: a way to borrow an X connection. Flows out: PIL images. Decided here: that the memory shared with the X server
+is kept from one picture to the next for as long as the connection is the same one; and what a process uses that has no
 connection of its own yet.
 """
 

@@ -1,15 +1,15 @@
 """`python -m cellwright_kernel.screen.reader DISPLAY`: reads what is written on the screen, when it is asked.
 
-Flows in: one request a line, `{"region": [left, top, width, height] or null}`. Flows out: one line each, `{"words": [[text,
-left, top, width, height, confidence], ...]}` or `{"error": sentence}`. Decided here: which program reads, what the picture
-is turned into before, that only what has changed is read again, and that this process ends when it has been idle for a
-minute, or when whoever started it has ended: nothing of it is paid for while nobody reads.
+Flows in: one request a line, `{"region": [left, top, width, height] or null}`. Flows out: one line each, `{"words":
+[[text, left, top, width, height, confidence], ...]}` or `{"error": sentence}`. Decided here: which program reads, what
+the picture is turned into before, that only what has changed is read again, and that this process ends when it has been
+idle for a minute, or when whoever started it has ended: nothing of it is paid for while nobody reads.
 
-Which one, on a 1440x1000 page with 200 words, two shared cores: tesseract 0.9 s of CPU, 24 MB on disk; rapidocr (its models on
-onnxruntime, with opencv) 8.9 s and 285 MB, and it read a line wrongly. But tesseract alone misses what stands in
-buttons and fields (a white `Submit` on blue, whatever the scale or threshold). So areas are made white and their letters
-dark first, by the distance of each pixel from the median colour around it; then thin long lines, which frame things, are
-taken out (0.07 s). With more than one thread of its own it takes ten times as long on a busy machine.
+Which one, on a 1440x1000 page with 200 words, two shared cores: tesseract 0.9 s of CPU, 24 MB on disk; rapidocr (its
+models on onnxruntime, with opencv) 8.9 s and 285 MB, and it read a line wrongly. But tesseract alone misses what stands
+in buttons and fields (a white `Submit` on blue, whatever the scale or threshold). So areas are made white and their
+letters dark first, by the distance of each pixel from the median colour around it; then thin long lines, which frame
+things, are taken out (0.07 s). With more than one thread of its own it takes ten times as long on a busy machine.
 """
 
 from __future__ import annotations

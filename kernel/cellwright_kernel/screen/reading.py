@@ -1,7 +1,7 @@
 """The words on the screen, from a process that reads them.
 
-Flows in: a region. Flows out: words. Decided here: the process starts when something is to be read, answers one request at
-a time, is killed when an answer is not waited for any more, and started again when it has ended by itself.
+Flows in: a region. Flows out: words. Decided here: the process starts when something is to be read, answers one request
+at a time, is killed when an answer is not waited for any more, and started again when it has ended by itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`screen`: what a cell sees of the desktop, under one name in both languages.
 
-Flows in: regions, texts, time limits. Flows out: pictures, `Settled`, `Change`, `Match`. Decided here: what a look is (each
-picture of the whole screen), the longest waits, and that whatever takes time is done in a thread of its own, so that the
-caller can be interrupted at any moment, and gets an answer also when the X server gives none.
+Flows in: regions, texts, time limits. Flows out: pictures, `Settled`, `Change`, `Match`. Decided here: what a look is
+(each picture of the whole screen), the longest waits, and that whatever takes time is done in a thread of its own, so
+that the caller can be interrupted at any moment, and gets an answer also when the X server gives none.
 """
 
 from __future__ import annotations

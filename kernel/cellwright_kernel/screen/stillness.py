@@ -44,8 +44,8 @@ class Settled:
     """Why `screen.settle` returned; true when the screen is still."""
 
     reason: Reason
-    """`still`: nothing is drawn and no page has anything under way. `unresponsive`: nothing was drawn for a second, but a
-    page does not answer: it computes, or shows a dialog. `timeout`: neither came within the time."""
+    """`still`: nothing is drawn and no page has anything under way. `unresponsive`: nothing was drawn for a second, but
+    a page does not answer: it computes, or shows a dialog. `timeout`: neither came within the time."""
     waited_s: float
     busy: tuple[str, ...] = ()
     """What a page was still doing, such as `1 request`."""

@@ -1,12 +1,12 @@
 """Windows, programs and pages -> one tree.
 
-Flows in: the display, the bus, and what a kernel's Playwright said of its pages. Flows out: a `Tree`. Decided here: which window
-a page or a program's window stands in; that what lies under another window is `covered`; that every window is in the tree, also
-one of whose program nothing is known; and that a display which gives no answer is told of.
+Flows in: the display, the bus, and what a kernel's Playwright said of its pages. Flows out: a `Tree`. Decided here:
+which window a page or a program's window stands in; that what lies under another window is `covered`; that every window
+is in the tree, also one of whose program nothing is known; and that a display which gives no answer is told of.
 
-Measured on two shared cores that had ten others to serve (Debian 12, medians): a page with 200 elements 79 ms from Python and 41
-from JavaScript, of which Playwright's snapshot is 19; with a GTK dialog beside it 110; windows alone 3. A session in which no cell
-names `ui` pays for a socket; with it 8 MB in the kernel, and 2 for bus and registry (PSS).
+Measured on two shared cores that had ten others to serve (Debian 12, medians): a page with 200 elements 79 ms from
+Python and 41 from JavaScript, of which Playwright's snapshot is 19; with a GTK dialog beside it 110; windows alone 3. A
+session in which no cell names `ui` pays for a socket; with it 8 MB in the kernel, and 2 for bus and registry (PSS).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Looking:
         return assembled(windows, said, pages)
 
     async def in_sight(self, pages: Sequence[Raw]) -> list[bool]:
-        """Return which pages are in sight, since in each window only one tab is: pages that Playwright drives all say they are.
+        """Return which pages are in sight: of each window one tab; pages that Playwright drives all say they are.
 
         Args:
             pages: What they said, as yet without snapshots.

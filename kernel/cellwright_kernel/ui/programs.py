@@ -1,12 +1,12 @@
 """What native programs say of their windows over AT-SPI -> elements.
 
-Flows in: the bus that the kernel host offers (`AT_SPI_BUS_ADDRESS`). Flows out: for each program its windows as elements, and
-sentences about programs that did not answer. Decided here: what is asked of an element (five small calls, many at once); how
-long a program has for an answer, and for all of them; how many elements are read at most. A program that hangs costs its own
-elements and one second, no more.
+Flows in: the bus that the kernel host offers (`AT_SPI_BUS_ADDRESS`). Flows out: for each program its windows as
+elements, and sentences about programs that did not answer. Decided here: what is asked of an element (five small calls,
+many at once); how long a program has for an answer, and for all of them; how many elements are read at most. A program
+that hangs costs its own elements and one second, no more.
 
-Plain D-Bus by dbus-fast: of the libraries for it the one with an asyncio side that is kept up (Home Assistant stands on it); it has
-wheels and works without. libatspi's own binding would need PyGObject and a GLib loop in the kernel.
+Plain D-Bus by dbus-fast: of the libraries for it the one with an asyncio side that is kept up (Home Assistant stands on
+it); it has wheels and works without. libatspi's own binding would need PyGObject and a GLib loop in the kernel.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _Reader:
         return [element for elements in read for element in elements]
 
     async def _element(self, name: str, path: str, sight: Box | None, depth: int) -> list[Element]:
-        """Return an element with what is in it; only the latter where it says nothing itself; nothing if it is not shown."""
+        """Return an element with what is in it, or that alone where it says nothing itself; nothing if it is not shown."""
         self._left.count -= 1
         if self._left.count < 0 or depth > _DEPTH or name != self._name:
             return []
