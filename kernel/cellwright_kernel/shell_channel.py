@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ class ShellChannel:
         self._socket = socket
         self._session = session
         self._task: asyncio.Task[None] | None = None
+        self._pid = os.getpid()
         self.io_loop = IOLoop.current()
 
     def serve(self, handle: Handle, at_once: Callable[[Message], None]) -> None:
@@ -72,6 +74,10 @@ class ShellChannel:
                 self._task.add_done_callback(self._handled)
 
     def _handled(self, task: asyncio.Task[None]) -> None:
+        if os.getpid() != self._pid:  # a child that a cell forked, and an interrupt took out of it: there is one kernel
+            os._exit(
+                0
+            )  # ZeroMQ would be asked by it without end: in another process it answers nothing but "interrupted"
         self._task = None
         if not task.cancelled():
             task.exception()  # whoever handles it has logged it
@@ -106,7 +112,9 @@ class Answering(Kernel):  # type: ignore[misc]
                 handled = handler(self.shell_stream, identities, request)
                 if inspect.isawaitable(handled):
                     await handled
-        except (Exception, KeyboardInterrupt):
+        except KeyboardInterrupt:
+            self.log.error("A request was interrupted where nothing should be")  # noqa: TRY400 - children of a fork bomb say it, too
+        except Exception:
             self.log.exception("A request failed")
         self._say("idle", header)
 

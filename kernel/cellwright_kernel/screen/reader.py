@@ -157,7 +157,7 @@ def _blank_row(clean: Image.Image) -> int:
     """Return the row near the middle with the least on it."""
     low, high = int(clean.height * 0.4), max(int(clean.height * 0.6), int(clean.height * 0.4) + 1)
     inked = (np.asarray(clean.crop((0, low, clean.width, high))) < 200).sum(axis=1)
-    return low + int(inked.argmin())
+    return low + int(np.argmin(inked))
 
 
 @contextmanager

@@ -121,9 +121,11 @@ def _list_fonts(building: Path) -> None:
         return
     folder = building / "share/cellwright/matplotlib"
     folder.mkdir(parents=True)
-    # a home of nobody, so that no font of the caller's own is in the list
-    environment = ("env", "-i", "HOME=/nonexistent", f"MPLCONFIGDIR={folder}", "PATH=/usr/bin:/bin")
-    _run(*environment, str(building / "bin/python"), "-I", "-c", "import matplotlib.font_manager")
+    quiet = "import logging; logging.disable(); import matplotlib.font_manager"  # it would say that it is looking
+    with tempfile.TemporaryDirectory() as cache:  # fontconfig's, which complains where it has none
+        # a home of nobody, so that no font of the caller's own is in the list
+        places = ("HOME=/nonexistent", f"XDG_CACHE_HOME={cache}", f"MPLCONFIGDIR={folder}", "PATH=/usr/bin:/bin")
+        _run("env", "-i", *places, str(building / "bin/python"), "-I", "-c", quiet)
 
 
 def _point_inside(building: Path) -> None:
