@@ -75,9 +75,8 @@ class ShellChannel:
 
     def _handled(self, task: asyncio.Task[None]) -> None:
         if os.getpid() != self._pid:  # a child that a cell forked, and an interrupt took out of it: there is one kernel
-            os._exit(
-                0
-            )  # ZeroMQ would be asked by it without end: in another process it answers nothing but "interrupted"
+            # it would ask ZeroMQ without end, which in another process answers nothing but "interrupted"
+            os._exit(0)
         self._task = None
         if not task.cancelled():
             task.exception()  # whoever handles it has logged it
