@@ -114,6 +114,7 @@ class Desktop:
         self._connection: OwnConnection | None = None
         self._pictures: Pictures | None = None
         self._last: Screenshot | None = None
+        self._letting_go: asyncio.Task[int] | None = None
         self._looking = asyncio.Lock()  # two screenshots at once would each count changes from a moment of their own
 
     @property
@@ -261,7 +262,10 @@ class Desktop:
         """
         self._require_display()
         try:
-            return await asyncio.to_thread(_release_keys, self.display)
+            if self._letting_go is None or self._letting_go.done():
+                self._letting_go = asyncio.ensure_future(asyncio.to_thread(_release_keys, self.display))
+            # given up by whoever waited, it goes on where the server is stopped: one thread, however often it is asked
+            return await asyncio.shield(self._letting_go)
         except (DisplayError, ConnectionClosedError) as error:
             raise NotUp(f"Held keys could not be let go: {self.fault or error}") from error
 
