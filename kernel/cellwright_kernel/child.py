@@ -56,8 +56,8 @@ class Child:
         """
         log = folder / f"{name}.log"
         # setpriv: if the kernel host is killed, nobody else would end these (outside of a pid namespace).
-        with log.open("wb") as out:
-            try:
+        try:
+            with log.open("wb") as out:
                 process = await create_subprocess_exec(
                     _found("setpriv"),
                     "--pdeathsig",
@@ -71,8 +71,8 @@ class Child:
                     pass_fds=pass_fds,
                     start_new_session=True,
                 )
-            except OSError as error:
-                raise NotUp(f"{name} could not be started: {error}. {_REMEDY}") from error
+        except OSError as error:
+            raise NotUp(f"{name} could not be started: {error}. {_REMEDY}") from error
         return cls(name, process, log)
 
     @property
