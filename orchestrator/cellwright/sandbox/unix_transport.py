@@ -186,7 +186,7 @@ class _Connection:
         return pieces
 
     def close(self) -> None:
-        self._writer.close()
+        self._writer.transport.abort()  # close() would first wait until the other side has taken what was written
 
     async def closed(self) -> None:
         with contextlib.suppress(OSError):

@@ -159,3 +159,20 @@ async def test_what_the_host_sets_is_not_sent_back(tmp_path: Path) -> None:
         for _ in range(3):
             await door.interrupt("python")
     assert not [request for request in asked if b"cookie" in request.lower()]
+
+
+async def test_a_door_is_closed_although_the_host_does_not_take_what_was_sent(tmp_path: Path) -> None:
+    taking = asyncio.Event()
+
+    async def take_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined] # a socket's transport reads as well
+        taking.set()
+        await asyncio.Event().wait()
+
+    async with host(tmp_path / "door", take_nothing) as door:
+        writing = asyncio.ensure_future(door.write_file("a", b"x" * 5_000_000))
+        await taking.wait()
+        async with asyncio.timeout(5):
+            await door.close()
+            with pytest.raises(SandboxLost):
+                await writing
