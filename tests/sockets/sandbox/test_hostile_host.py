@@ -176,3 +176,25 @@ async def test_a_door_is_closed_although_the_host_does_not_take_what_was_sent(tm
             await door.close()
             with pytest.raises(SandboxLost):
                 await writing
+
+
+async def test_an_answer_that_came_before_it_was_asked_for_is_nobodys(tmp_path: Path) -> None:
+    taken, sent = asyncio.Event(), asyncio.Event()
+
+    async def go_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(whole(b"asked"))
+            await writer.drain()
+            await taken.wait()
+            if not sent.is_set():
+                writer.write(whole(b"not asked"))
+                await writer.drain()
+                sent.set()
+
+    async with host(tmp_path / "door", go_on) as door:
+        assert await _read(door) == b"asked"
+        taken.set()
+        await sent.wait()
+        for _ in range(4):  # turns of the loop, until it was read
+            await asyncio.sleep(0)
+        assert await _read(door) == b"asked"
