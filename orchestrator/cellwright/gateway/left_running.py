@@ -35,7 +35,7 @@ async def begin(session: Session, code: str, language: Language, arrived: float)
         language: Which kernel.
         arrived: Moment on the monotonic clock.
     """
-    deadline_s = asked_s(code, language) or INTERRUPT_S
+    deadline_s = asked_s(code, language) or min(INTERRUPT_S, session.spec.longest_s)
     reply_s = _left_s(arrived) if deadline_s > INTERRUPT_S else None
     return await session.execute(code, language=language, deadline_s=deadline_s, since=arrived, reply_s=reply_s)
 
