@@ -199,7 +199,7 @@ async def test_a_wait_can_be_interrupted_and_the_next_call_works(
     await session.interrupt()
     cell: Cell = await running
     assert cell.status == "interrupted"
-    assert time.monotonic() - asked < 3
+    assert time.monotonic() - asked < 5
     assert await _said(session, "log(len(screen.find_text('Submit'))); log(screen.settle().reason)") == ["1", "still"]
 
 
