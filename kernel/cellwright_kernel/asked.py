@@ -1,8 +1,9 @@
 """What a request to the proxy asks for, read as the egress proxy outside reads it.
 
 Flows in: the bytes of a connection to the proxy. Flows out: host and port, or the answer to what is no such request.
-Decided here: nothing of its own. Where there is no way out, this end of it answers, and whoever asks must not be able to tell
-the two apart; a test puts the same requests to both. The outside trusts nothing from in here, so it has its own.
+Decided here: nothing of its own. Where there is no way out, this end of it answers, and whoever asks must not be able
+to tell the two apart; a test puts the same requests to both. The outside trusts nothing from in here, so it has its
+own.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Asked:
     port: int
     is_of_browser: bool
     is_page: bool
-    """Whether a browser asks for a page that somebody wants to go to. Parts of pages and frames name the page they are for, and
-    so does a link that is followed; what Chromium asks for by itself is none that it would show."""
+    """Whether a browser asks for a page that somebody wants to go to. Parts of pages and frames name the page they are
+    for, and so does a link that is followed; what Chromium asks for by itself is none that it would show."""
 
     @property
     def where(self) -> str:

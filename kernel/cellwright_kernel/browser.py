@@ -15,9 +15,9 @@
 Flows in: display, viewport, whether there is a way out. Flows out: a browser that is ready, and how it ended.
 Decided here: Chromium's flags and preferences, when it counts as ready, and when a profile's lock is stale.
 
-The page's size comes from the window, never from emulation, so that what the screen shows and what the page measures are the same
-pixels. Preferences ask Chromium for no frame of its own, openbox.xml for none of the window manager's: the page is as wide as
-the window, and begins at `(screenX, screenY + outerHeight - innerHeight)`.
+The page's size comes from the window, never from emulation, so that what the screen shows and what the page measures
+are the same pixels. Preferences ask Chromium for no frame of its own, openbox.xml for none of the window manager's: the
+page is as wide as the window, and begins at `(screenX, screenY + outerHeight - innerHeight)`.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Child:
         """
         log = folder / f"{name}.log"
         # setpriv: if the kernel host is killed, nobody else would end these (outside of a pid namespace).
-        with log.open("wb") as out:
-            try:
+        try:
+            with log.open("wb") as out:
                 process = await create_subprocess_exec(
                     _found("setpriv"),
                     "--pdeathsig",
@@ -71,8 +71,8 @@ class Child:
                     pass_fds=pass_fds,
                     start_new_session=True,
                 )
-            except OSError as error:
-                raise NotUp(f"{name} could not be started: {error}. {_REMEDY}") from error
+        except OSError as error:
+            raise NotUp(f"{name} could not be started: {error}. {_REMEDY}") from error
         return cls(name, process, log)
 
     @property
@@ -101,7 +101,7 @@ class Child:
             case None:
                 return f"{self.name} is running."
             case code if code < 0:
-                return f"{self.name} was ended by {signal.Signals(-code).name}."
+                return f"{self.name} was ended by {_name_of(-code)}."
             case code:
                 return f"{self.name} exited with status {code}."
 
@@ -168,6 +168,13 @@ def _found(program: str) -> str:
 
 
 _REMEDY = "Usually a package is missing or the memory is used up; `cellwright doctor` says which."
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal, of which only the first and the last have names
+        return f"signal {number}"
 
 
 def _group_lives(group: int) -> bool:

@@ -12,9 +12,9 @@
     await desktop.ended()                        # waits for that sentence
     await desktop.stop()
 
-Flows in: the size, and a folder. Flows out: a display that other programs can use, and its pixels.
-Decided here: how Xvnc and the window manager are started and when they count as up; the keyboard's layout; the
-background; a terminal's keys for the clipboard; how a screenshot is made. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
+Flows in: the size, and a folder. Flows out: a display that other programs can use, and its pixels. Decided here: how
+Xvnc and the window manager are started and when they count as up; the keyboard's layout; the background; a terminal's
+keys for the clipboard; how a screenshot is made. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from Xlib import X, Xatom
 from Xlib import display as xlib
-from Xlib.error import ConnectionClosedError, DisplayConnectionError
+from Xlib.error import ConnectionClosedError, DisplayError
 from Xlib.ext import xtest
 from Xlib.protocol.event import ClientMessage
 from Xlib.xobject.drawable import Window as XWindow
@@ -113,6 +114,7 @@ class Desktop:
         self._connection: OwnConnection | None = None
         self._pictures: Pictures | None = None
         self._last: Screenshot | None = None
+        self._letting_go: asyncio.Task[int] | None = None
         self._looking = asyncio.Lock()  # two screenshots at once would each count changes from a moment of their own
 
     @property
@@ -152,7 +154,7 @@ class Desktop:
 
     @property
     def is_ending(self) -> bool:
-        """True when the display was killed, is exiting or has ended: from that moment on, and not from when it is noticed."""
+        """True from the moment in which the display was killed, exits or has ended, noticed or not."""
         return "Xvnc" in self._children and (not self.has_display or is_ending(self._children["Xvnc"].pid))
 
     @property
@@ -197,7 +199,8 @@ class Desktop:
             self._number = await child.wait_for(lambda: _number_from(reader, said), "X display", _UP_S)
         finally:
             os.close(reader)
-        await asyncio.to_thread(_prepare_root, self.display)
+        with self._ending_as_not_up():
+            await asyncio.to_thread(_prepare_root, self.display)
         await self._pin_keyboard()
 
     async def start_window_manager(self) -> None:
@@ -210,13 +213,14 @@ class Desktop:
         """
         command = ["openbox", "--config-file", str(_WINDOW_MANAGER_SETTINGS), "--sm-disable"]
         child = await self._start_child("openbox", command)
-        connection = await asyncio.to_thread(xlib.Display, self.display)
-        try:
-            await child.wait_for(lambda: _window_manager_of(connection), "window manager", _UP_S)
-            asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
-            await child.wait_for(lambda: _frame_extents(connection, asking), "window manager's answer", _UP_S)
-        finally:
-            connection.close()
+        with self._ending_as_not_up():
+            connection = await asyncio.to_thread(xlib.Display, self.display)
+            try:
+                await child.wait_for(lambda: _window_manager_of(connection), "window manager", _UP_S)
+                asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
+                await child.wait_for(lambda: _frame_extents(connection, asking), "window manager's answer", _UP_S)
+            finally:
+                connection.close()
 
     async def ended(self) -> str:
         """Wait until one of the processes has ended by itself; return what ended, as a sentence."""
@@ -258,8 +262,11 @@ class Desktop:
         """
         self._require_display()
         try:
-            return await asyncio.to_thread(_release_keys, self.display)
-        except (DisplayConnectionError, ConnectionClosedError) as error:
+            if self._letting_go is None or self._letting_go.done():
+                self._letting_go = asyncio.ensure_future(asyncio.to_thread(_release_keys, self.display))
+            # given up by whoever waited, it goes on where the server is stopped: one thread, however often it is asked
+            return await asyncio.shield(self._letting_go)
+        except (DisplayError, ConnectionClosedError) as error:
             raise NotUp(f"Held keys could not be let go: {self.fault or error}") from error
 
     async def stop(self) -> None:
@@ -276,6 +283,16 @@ class Desktop:
         """Ask before connecting: a refused connection makes python-xlib try TCP and leave both sockets open."""
         if not self.has_display:
             raise NotUp(self.fault or "The desktop is not running; it was stopped, or has not been started.")
+
+    @contextmanager
+    def _ending_as_not_up(self) -> Iterator[None]:
+        """Have a display that ends while it is being started count as one that did not come up."""
+        try:
+            yield
+        except (DisplayError, ConnectionClosedError, OSError) as error:
+            raise NotUp(
+                f"The display ended while it was being started ({error}). {self.fault or ''}".rstrip()
+            ) from error
 
     async def _grab(self, watch: ScreenWatch, known: Screenshot | None) -> Screenshot:
         pictures = self._pictures

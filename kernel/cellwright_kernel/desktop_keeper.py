@@ -185,7 +185,7 @@ class DesktopKeeper:
         self._restarted_at.append(now)
         try:
             self._note(f"{what} {await self._restart_what_ended()}")
-        except NotUp as error:
+        except (NotUp, OSError) as error:  # the latter: its files could not be written, since the disk is full, say
             self._note(f"{what} It could not be started again: {error}")
             return False
         return True

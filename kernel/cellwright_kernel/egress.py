@@ -42,8 +42,8 @@ _HTTP_METHODS: Final = tuple(f"{m} ".encode() for m in "GET HEAD POST PUT PATCH 
 
 
 Refused = Callable[[str, str | None], None]
-"""Called with each refusal's sentence and, if a browser asked, the host that it asked for: it asks for some by itself. In the
-event loop, before whoever asked hears of it."""
+"""Called with each refusal's sentence and, if a browser asked, the host that it asked for: it asks for some by itself.
+In the event loop, before whoever asked hears of it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class _Hearers:
 
     refused: Refused
     refused_page: Callable[[str], None]
-    """Called besides when it was a page without TLS: the browser shows the refusal as if it were that page, and nothing fails."""
+    """Called besides when it was a page without TLS: the browser shows the refusal as if it were that page, and nothing
+    fails."""
 
 
 def has_proxy(settings: HostSettings) -> bool:
@@ -312,8 +313,8 @@ async def _carry(source: _Stream, sink: _Stream, first: Callable[[bytes], None])
 def _hear(asked: asyncio.Future[bytes], hearers: _Hearers | None, answer: bytes) -> None:
     """Tell of a refusal.
 
-    Only what answers a CONNECT is the proxy's own word. Any other request may be answered by a site, which can say anything: of
-    that, no word is told on, and only that the page which was asked for is refused.
+    Only what answers a CONNECT is the proxy's own word. Any other request may be answered by a site, which can say
+    anything: of that, no word is told on, and only that the page which was asked for is refused.
     """
     head = asked.result() if asked.done() else b""
     if hearers is None:

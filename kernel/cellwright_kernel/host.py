@@ -194,7 +194,7 @@ class Host:
 
 
 def _commands(processes: int | None, memory: MemoryLimit | None) -> Mapping[Language, Sequence[str]]:
-    """Return how kernels are started: under limits that are not ours, so that what uses them up leaves us room to end it."""
+    """Return how kernels are started: under limits that are not ours, so that we have room to end what fills them."""
     return {language: (*_limits(language, processes, memory), *command) for language, command in COMMANDS.items()}
 
 

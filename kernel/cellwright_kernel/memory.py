@@ -1,10 +1,10 @@
 """The memory that the inside may have, and what became of it.
 
-Flows in: the limit; what the Linux kernel tells of our memory group; how a cell failed. Flows out: how many processes it has
-killed, and sentences for the model. Decided here: how much a process of each language may have, and the words.
+Flows in: the limit; what the Linux kernel tells of our memory group; how a cell failed. Flows out: how many processes
+it has killed, and sentences for the model. Decided here: how much a process of each language may have, and the words.
 
-A process's own limit (RLIMIT_DATA) is the one that is met first by one that grows: code that gets no more can go on, code
-that is killed can't. Not RLIMIT_AS: it counts what is only reserved, and Chromium died of 4 GiB of it.
+A process's own limit (RLIMIT_DATA) is the one that is met first by one that grows: code that gets no more can go on,
+code that is killed can't. Not RLIMIT_AS: it counts what is only reserved, and Chromium died of 4 GiB of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from cellwright_kernel.processes import NODE_BYTES
 from cellwright_kernel.wire import LANGUAGE_NAMES, Language, MemoryLimit
 
 HEADROOM_BYTES: Final = 128 * 1024**2
-"""What a kernel may allow itself beyond its limit, so that it outlives a cell that has used it up; four such cells, in fact."""
+"""What a kernel may allow itself beyond its limit, so that it outlives a cell that has used it up; four such cells, in
+fact."""
 _KILLS: Final = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
@@ -65,7 +66,7 @@ class Memory:
         )
 
     def refused(self, language: Language, error: str, value: str, kernel: int) -> str | None:
-        """Return what to say of a cell that failed because its kernel got no more memory; None where it failed of something else.
+        """Return what to say of a cell that failed since its kernel got no more memory; None where that was not why.
 
         Args:
             language: The kernel's.

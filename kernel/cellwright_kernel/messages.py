@@ -1,8 +1,8 @@
 """Jupyter messages as frames on a ZeroMQ socket, and back.
 
-Flows in: frames. Flows out: messages as dictionaries, and which identities stood before them. Decided here: that what is
-malformed or wrongly signed is no message; that dates stay the text that they are; and that a socket is asked with plain
-numbers. `jupyter_client` and `pyzmq` do the same with dates parsed and flags as enumerations, at thrice the time.
+Flows in: frames. Flows out: messages as dictionaries, and which identities stood before them. Decided here: that what
+is malformed or wrongly signed is no message; that dates stay the text that they are; and that a socket is asked with
+plain numbers. `jupyter_client` and `pyzmq` do the same with dates parsed and flags as enumerations, at thrice the time.
 """
 
 from __future__ import annotations

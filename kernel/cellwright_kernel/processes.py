@@ -5,8 +5,8 @@ began with a cell; signals to them. Decided here: what belongs to a kernel: its 
 that carry its mark; and that Playwright's driver, the Node of the JavaScript kernel and whoever reads the screen, though
 children, are part of the kernel: they are never interrupted and die only with it.
 
-Where there are many processes, nobody's memory is read before all are stopped: command line and environment wait for a process that
-forks and was put aside in the middle of it, more than a second each with 900 of them on two cores.
+Where there are many processes, nobody's memory is read before all are stopped: command line and environment wait for a
+process that forks and was put aside in the middle of it, more than a second each with 900 of them on two cores.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _NICE: Final = 19
 _NODES: Final = ("node", "MainThread", "node-MainThread")
 """What Node calls itself."""
 KERNEL_SCORE: Final = 300
-"""How early a kernel is killed where memory runs out; 1000 stands for all memory. Chromium gives its pages as much, and itself 0."""
+"""How early a kernel is killed where memory runs out; 1000 stands for all memory. Chromium gives its pages as much, and
+itself 0."""
 NODE_BYTES: Final = 640 * 1024**2
 """What Node reserves for code, 512 MiB, and for its threads, before any code has run; RLIMIT_DATA counts it."""
 CELLS_SCORE: Final = 1000
@@ -132,8 +133,9 @@ def start_of_cell(pid: int) -> None:
 def have_group_give_way(kernel: int) -> None:
     """Have a kernel, and what it has started, give way to everybody else from now on; it can never be undone.
 
-    650 that fork without end left the kernel host 0.2 % of two cores where the Linux kernel does not share by session (in a control group
-    of its own, as containers are), and it could not end them in 4 s. To look at each of them would have taken it too long as well.
+    650 that fork without end left the kernel host 0.2 % of two cores where the Linux kernel does not share by session
+    (in a control group of its own, as containers are), and it could not end them in 4 s. To look at each of them would
+    have taken it too long as well.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.setpriority(os.PRIO_PGRP, kernel, _NICE)
@@ -142,8 +144,8 @@ def have_group_give_way(kernel: int) -> None:
 async def kill_all(kernel: int, mark: str, *, since: float = 0.0) -> dict[int, str]:
     """Kill what a kernel has started until nothing of it is left; return process ids and command lines.
 
-    All of it is stopped before any is killed: what makes new ones faster than we can look makes none any more, and a stopped one
-    leaves its place under the limit of processes to no other.
+    All of it is stopped before any is killed: what makes new ones faster than we can look makes none any more, and a
+    stopped one leaves its place under the limit of processes to no other.
     """
     stopped = set[int]()
     killed: dict[int, str] = {}

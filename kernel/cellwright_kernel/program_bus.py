@@ -5,14 +5,16 @@
     bus.environment()                       # what programs need to find it
     await bus.close()
 
-Flows in: connections. Flows out: a D-Bus daemon that takes them. Decided here: that it is started by the first connection, so that a
-session in which no program asks for it pays for a socket only (with the registry it is 3 MB); that one bus serves for both, where
-a desktop has two, a launcher and a service manager; that nothing else can be activated on it; and that it is started again
-when it ended. If it cannot be, connections are refused rather than left waiting, since a program that starts waits for its bus.
+Flows in: connections. Flows out: a D-Bus daemon that takes them. Decided here: that it is started by the first
+connection, so that a session in which no program asks for it pays for a socket only (with the registry it is 3 MB);
+that one bus serves for both, where a desktop has two, a launcher and a service manager; that nothing else can be
+activated on it; and that it is started again when it ended. If it cannot be, connections are refused rather than left
+waiting, since a program that starts waits for its bus.
 
-Toolkits find it without a session manager: by AT_SPI_BUS_ADDRESS (GTK 3) or by the property of the display's root window of nearly the
-same name (Qt 5, and who was started without our environment); neither asks further then whether it is wanted. GTK 4.8 connects,
-and does not register without more of a desktop session; its windows count as those of programs that tell nothing.
+Toolkits find it without a session manager: by AT_SPI_BUS_ADDRESS (GTK 3) or by the property of the display's root
+window of nearly the same name (Qt 5, and who was started without our environment); neither asks further then whether it
+is wanted. GTK 4.8 connects, and does not register without more of a desktop session; its windows count as those of
+programs that tell nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from urllib.parse import quote
 
 from Xlib import Xatom
 from Xlib import display as xlib
+from Xlib.error import ConnectionClosedError, DisplayError
 
 _SERVICES: Final = Path("/usr/share/dbus-1/accessibility-services")
 """Of at-spi2-core: the registry, and nothing more."""
@@ -52,6 +55,7 @@ _HANDED_FD: Final = 3
 """Where the daemon expects the socket that it is handed; it takes it only if the variable names its own process."""
 _AS_HANDED: Final = 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"'
 _BACKLOG: Final = 64
+_GONE: Final = (ConnectionClosedError, DisplayError, OSError)
 _RESTARTS: Final = 5
 _RESTARTS_WITHIN_S: Final = 60.0
 
@@ -88,7 +92,7 @@ class ProgramBus:
         }
 
     async def open(self, display: str) -> None:
-        """Take connections from here on, and have the display name the bus, unless daemon or registry are not installed.
+        """Take connections from here on, and have the display name the bus; not where daemon or registry are missing.
 
         Args:
             display: Such as `:7`, and up.
@@ -98,7 +102,8 @@ class ProgramBus:
         self._environment["DISPLAY"] = display  # the registry needs it
         if self._listener is None:
             self._listen()
-        await asyncio.to_thread(_name_on, display, self._address)
+        with contextlib.suppress(*_GONE):  # whoever starts the display again opens this again
+            await asyncio.to_thread(_name_on, display, self._address)
 
     def _listen(self) -> None:
         (self._folder / "bus.conf").write_text(_CONFIGURATION)

@@ -35,7 +35,8 @@ _FAILURE_CHARS: Final = 64 * 1024
 _REFUSED_PAGE: Final = "err_tunnel_connection_failed"
 """Chromium's word for a page that the way out has refused; if it was led there, the failure names where it began."""
 _PIECES_CHARS: Final = 16 * 1024**2
-"""After so much, no more pieces are sent: a cell that writes for an hour would send more than the outside takes of one cell."""
+"""After so much, no more pieces are sent: a cell that writes for an hour would send more than the outside takes of one
+cell."""
 _FAILURE_SHOWN: Final = 'interrupted by another navigation to "chrome-error://chromewebdata/"'
 """Playwright's words for a page that Chromium's own, about the failure before, came in the way of."""
 _SENT_BYTES: Final = 64 * 1024**2

@@ -1,9 +1,9 @@
 """Has the screen changed since the last screenshot? The X server says so; nobody compares pixels.
 
-Flows in: the DAMAGE extension's events for the root window, which count for everything drawn on the screen. Flows out: one
-fact, `changed`. Decided here: that in doubt it has changed: before the watch is up, when its connection is gone, when
-something was drawn while it began anew, and when the server does not answer at once; and that "unchanged" is said only after
-the server has answered something, since an event that it has not sent yet comes before that answer.
+Flows in: the DAMAGE extension's events for the root window, which count for everything drawn on the screen. Flows out:
+one fact, `changed`. Decided here: that in doubt it has changed: before the watch is up, when its connection is gone,
+when something was drawn while it began anew, and when the server does not answer at once; and that "unchanged" is said
+only after the server has answered something, since an event that it has not sent yet comes before that answer.
 
 The server is asked to tell the first damage only (`NonEmpty`), and again after that was taken away, so at most one such
 event waits, however much is drawn. What else it sends unasked (changes of the keyboard's layout) is read and dropped.

@@ -110,8 +110,8 @@ def page_refused(sentence: str) -> str:
 def failed_page_came_late(language: Language) -> str:
     """Return what to say of a page that was not opened because the failure of the one before was not shown yet.
 
-    Playwright says that a page failed before Chromium shows its own page about that, whatever the failure; 9 of 12 went wrong so,
-    and none that waited.
+    Playwright says that a page failed before Chromium shows its own page about that, whatever the failure; 9 of 12 went
+    wrong so, and none that waited.
     """
     wait = "page.wait_for_url" if language == "python" else "page.waitForURL"
     return (

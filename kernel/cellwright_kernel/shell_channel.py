@@ -1,11 +1,11 @@
 """A kernel's side of the shell channel: requests come in one after the other, and each is answered.
 
-Flows in: requests of the kernel host and of whoever is attached. Flows out: busy, what the handler sends, idle; each with
-the request's header as parent. Decided here: that one request is handled at a time, each in a task of its own, so that
-nothing which a request does to its task ends the channel.
+Flows in: requests of the kernel host and of whoever is attached. Flows out: busy, what the handler sends, idle; each
+with the request's header as parent. Decided here: that one request is handled at a time, each in a task of its own, so
+that nothing which a request does to its task ends the channel.
 
-ipykernel's own way is a stream, a queue, a lock and a callback of Tornado, with every hook that a subclass might have; that
-costs 0.5 ms a cell, of which nothing is used here.
+ipykernel's own way is a stream, a queue, a lock and a callback of Tornado, with every hook that a subclass might have;
+that costs 0.5 ms a cell, of which nothing is used here.
 """
 
 from __future__ import annotations
@@ -75,9 +75,8 @@ class ShellChannel:
 
     def _handled(self, task: asyncio.Task[None]) -> None:
         if os.getpid() != self._pid:  # a child that a cell forked, and an interrupt took out of it: there is one kernel
-            os._exit(
-                0
-            )  # ZeroMQ would be asked by it without end: in another process it answers nothing but "interrupted"
+            # it would ask ZeroMQ without end, which in another process answers nothing but "interrupted"
+            os._exit(0)
         self._task = None
         if not task.cancelled():
             task.exception()  # whoever handles it has logged it

@@ -263,7 +263,8 @@ class HostSettings(Value):
     """Whether 127.0.0.1 is the sandbox's alone, so that even without a way out something can listen there and say so."""
     forwards: tuple[Forward, ...] = ()
     processes: int | None = None
-    """Above so many processes and threads in the whole sandbox, kernels and what they start get no more; absent: no limit."""
+    """Above so many processes and threads in the whole sandbox, kernels and what they start get no more; absent: no
+    limit."""
     memory: MemoryLimit | None = None
     """Absent: no limit."""
     env: dict[str, str] = {}

@@ -1,7 +1,8 @@
 """`clipboard` as cells have it.
 
-Flows in: calls. Flows out: the text that was copied; or nothing, once a text can be pasted everywhere on the desktop. Decided here:
-how a call reaches the keeper, that it ends, and that a text is Unicode: half a surrogate pair is refused before anything is sent.
+Flows in: calls. Flows out: the text that was copied; or nothing, once a text can be pasted everywhere on the desktop.
+Decided here: how a call reaches the keeper, that it ends, and that a text is Unicode: half a surrogate pair is refused
+before anything is sent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError, NoTex
 WHERE: Final = "CELLWRIGHT_CLIPBOARD"
 """The environment variable that names the keeper's socket."""
 _CALL_S: Final = 25.0
+_NO_ANSWER: Final = (
+    "The clipboard gave no whole answer. Usually the program that copied, or the display, is busy. Try again; after a "
+    "write, look what is there."
+)
 
 
 class Clipboard:
@@ -69,12 +74,15 @@ class Clipboard:
                 connection.connect(place)
                 connection.sendall(json.dumps(request).encode() + b"\n" + text)
                 with connection.makefile("rb") as answer:
-                    head = json.loads(answer.readline() or b'{"error": "the answer is missing", "bytes": 0}')
+                    line = answer.readline()
+                    head: dict[str, Any] = json.loads(line) if line else {"error": _NO_ANSWER, "bytes": 0}
                     came: bytes = answer.read(head["bytes"])
         except OSError as error:
             raise ClipboardError(
                 f"The clipboard cannot be reached ({error}). Usually the desktop is being started again."
             ) from None
+        if len(came) < head["bytes"]:
+            raise ClipboardError(_NO_ANSWER)
         if "error" in head:
             raise (NoText if head.get("is_no_text") else ClipboardError)(head["error"])
         return came

@@ -1,4 +1,7 @@
-"""What can go wrong with the clipboard, and how long a text may be; for both sides of the socket, so nothing is imported here."""
+"""What can go wrong with the clipboard, and how long a text may be.
+
+For both sides of the socket, so nothing is imported here.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The clipboard's place in the kernel host: it outlives cells, kernels and the programs that copy.
 
-Flows in: the display's name; requests of kernels on a Unix socket. Flows out: texts. Decided here: one request a connection: a line
-of JSON, `{"do": "read" | "write", "selection": "CLIPBOARD" | "PRIMARY", "bytes": N}`, then N bytes of UTF-8; the answer has the
-same form, with `error` in place of `do` where there is one.
+Flows in: the display's name; requests of kernels on a Unix socket. Flows out: texts. Decided here: one request a
+connection: a line of JSON, `{"do": "read" | "write", "selection": "CLIPBOARD" | "PRIMARY", "bytes": N}`, then N bytes
+of UTF-8; the answer has the same form, with `error` in place of `do` where there is one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Keeper:
             await asyncio.to_thread(self._selections.stop)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError, EOFError):
+        with contextlib.suppress(OSError, EOFError):
             async with asyncio.timeout(_REQUEST_S):
                 answer, text = await self._answered(reader)
                 writer.write(json.dumps({**answer, "bytes": len(text)}).encode() + b"\n")
@@ -70,7 +70,7 @@ class Keeper:
     async def _answered(self, reader: asyncio.StreamReader) -> tuple[dict[str, Any], bytes]:
         assert self._selections is not None  # noqa: S101 - for the type checker; it was made before the server
         try:
-            do, name, size = _wish(await reader.readline())
+            do, name, size = _wish(await _line(reader))
             text = await reader.readexactly(size)
             next_start = self._next_start
             try:
@@ -92,11 +92,18 @@ class Keeper:
         return b""
 
 
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError:
+        raise ClipboardError("This is no request to the clipboard: its first line has no end.") from None
+
+
 def _wish(line: bytes) -> tuple[str, Name, int]:
     try:
         request = json.loads(line)
         do, name, size = request["do"], request["selection"], int(request["bytes"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ClipboardError(f"This is no request to the clipboard: {error!r}") from None
     if do not in ("read", "write") or name not in get_args(Name) or not 0 <= size <= MOST_BYTES:
         raise ClipboardError(f"This is no request to the clipboard: {do!r}, {name!r}, {size} bytes")

@@ -1,7 +1,7 @@
 """The clipboard thread's X connection: its atoms, its window, and its events.
 
-Flows in: an open python-xlib `Display`. Flows out: events, handed on one by one. Decided here: that whoever waits for one event
-still serves all the others meanwhile.
+Flows in: an open python-xlib `Display`. Flows out: events, handed on one by one. Decided here: that whoever waits for
+one event still serves all the others meanwhile.
 """
 
 from __future__ import annotations

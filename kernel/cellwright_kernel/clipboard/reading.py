@@ -1,11 +1,12 @@
 """A text that another program copied -> its bytes.
 
-Flows in: a selection that somebody else owns. Flows out: its text in UTF-8. Decided here: which form is asked for first, how
-long a program may take to answer, and how much it may send.
+Flows in: a selection that somebody else owns. Flows out: its text in UTF-8. Decided here: which form is asked for
+first, how long a program may take to answer, and how much it may send.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 from Xlib import X, Xatom
@@ -15,6 +16,8 @@ from cellwright_kernel.clipboard.link import TEXT_UTF8, Link
 
 ANSWER_S: Final = 2.0
 """How long another program may take for its next word."""
+_WHOLE_S: Final = 15.0
+"""How long for a text in pieces: one that sends a byte now and then would hold the clipboard for as long as it runs."""
 
 _WANTED: Final = ("UTF8_STRING", TEXT_UTF8, "STRING")
 
@@ -96,10 +99,11 @@ class Reading:
         """A long text comes in pieces, the next one when the last was taken away; an empty one is the end."""
         kind, size = first.property_type, 0
         pieces: list[bytes] = []
+        end = time.monotonic() + _WHOLE_S
         while True:
             self._has_piece = False
             self._link.window.delete_property(self._place)
-            if not self._link.wait(lambda: self._has_piece, ANSWER_S):
+            if not self._link.wait(lambda: self._has_piece, min(ANSWER_S, end - time.monotonic())):
                 raise ClipboardError("The program that copied stopped in the middle of its text. Nothing was read.")
             found = self._link.window.get_full_property(self._place, X.AnyPropertyType)
             if found is None or not found.value:

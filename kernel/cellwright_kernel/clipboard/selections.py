@@ -1,8 +1,8 @@
 """The clipboard as the X server has it: a text of ours that other programs paste, and the text that they have copied.
 
-Flows in: the display's name; texts to own, and wishes to read. Flows out: the texts of others. Decided here: one thread does it with an
-X connection of its own, so that there is no helper process that could die; and a text that another program copied is
-remembered, and owned in that program's place once it has ended, since it would be lost otherwise.
+Flows in: the display's name; texts to own, and wishes to read. Flows out: the texts of others. Decided here: one thread
+does it with an X connection of its own, so that there is no helper process that could die; and a text that another
+program copied is remembered, and owned in that program's place once it has ended, since it would be lost otherwise.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Selections:
         """
         self.stop()
         try:
-            display = Display(self._name)
-        except _LOST as error:
-            raise self._lost(str(error)) from None
-        self._thread = _Thread(display, self._held)
-        self._thread.start()
-        for name, held in tuple(self._held.items()):
-            self.write(name, held.text).result(2 * ANSWER_S)
+            thread = _Thread(Display(self._name), self._held)
+            thread.start()
+            self._thread = thread
+            for name, held in tuple(self._held.items()):
+                self.write(name, held.text).result(2 * ANSWER_S)
+        except _LOST as error:  # also that it does not answer in time
+            raise self._lost(str(error) or "it is busy") from None
 
     def stop(self) -> None:
         """End the connection; what was owned is kept for the next one. Safe to call twice."""
@@ -160,7 +160,7 @@ class _Thread:
         return self._remembered() if name == "CLIPBOARD" else self._reading.text(self._selections[name])
 
     def _serve(self) -> None:
-        with contextlib.suppress(*_LOST):  # the display has ended; who starts it again starts this again
+        try:
             while not self._link.is_stopping:
                 # a job may have come, and its waking been taken, while the text of another program was read
                 self._link.pump(0.0 if self._jobs else _IDLE_S)
@@ -171,10 +171,17 @@ class _Thread:
                         self._remembered()
                 if self._is_orphaned:
                     self._adopt()
+        except _LOST:  # the display has ended; who starts it again starts this again
+            return
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         with self._taking:
             self._is_over = True
             for _, future in self._jobs:
-                future.set_exception(DisplayEnded("The display has ended, and with it the clipboard."))
+                if future.set_running_or_notify_cancel():  # whoever asked may have given up
+                    future.set_exception(DisplayEnded("The display has ended, and with it the clipboard."))
         with contextlib.suppress(*_LOST):
             self._link.display.close()
         for end in (self._wake_reader, self._wake_writer):

@@ -1,7 +1,8 @@
 """A text of ours -> the programs that paste it.
 
-Flows in: their requests. Flows out: the text, as a property of their window. Decided here: which forms there are, and that
-a text that is too long for one request of the X protocol goes in pieces (INCR), for as many programs at once as ask.
+Flows in: their requests. Flows out: the text, as a property of their window. Decided here: which forms there are, and
+that a text that is too long for one request of the X protocol goes in pieces (INCR), for as many programs at once as
+ask.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Serving:
 
     Args:
         link: The connection.
-        text_of: Gives the text that we own of a selection's atom, and since when by the server's clock; None for one that we do not own.
+        text_of: Gives the text that we own of a selection's atom, and since when by the server's clock; None for one
+            that we do not own.
     """
 
     def __init__(self, link: Link, text_of: Callable[[int], tuple[bytes, int] | None]) -> None:

@@ -1,7 +1,7 @@
 """What Node asks of this side, which has the display -> answers.
 
-Flows in: Node's calls of `screen` and `clipboard`. Flows out: values as JSON. Decided here: each call has a thread of its own, that
-ends with the call or with its limit; and an error goes back as its name and its message.
+Flows in: Node's calls of `screen`, `clipboard` and `ui`. Flows out: values as JSON. Decided here: each call has a
+thread of its own, that ends with the call or with its limit; and an error goes back as its name and its message.
 """
 
 from __future__ import annotations
@@ -42,10 +42,18 @@ class Asked:
             message = {"do": "tell", "call": asked["call"], **self._answered(asked)}
             loop.call_soon_threadsafe(self._tell, message)
 
-        threading.Thread(target=answer, name=f"{asked['helper']} call", daemon=True).start()
+        thread = threading.Thread(target=answer, name=f"{asked['helper']} call", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # a cell that asks a thousand things at once has used up what it may have
+            self._tell({"do": "tell", "call": asked["call"], "error": _as_message(error)})
 
     def _answered(self, asked: Message) -> Message:
         try:
             return {"value": self._helpers[asked["helper"]].call(asked["name"], asked["arguments"])}
         except (Exception, CancelledError) as error:
-            return {"error": {"name": type(error).__name__, "message": str(error)}}
+            return {"error": _as_message(error)}
+
+
+def _as_message(error: BaseException) -> Message:
+    return {"name": type(error).__name__, "message": str(error)}

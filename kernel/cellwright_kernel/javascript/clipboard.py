@@ -1,6 +1,7 @@
 """What Node asks of the clipboard -> the text, or the kernel host's word that a text can be pasted.
 
-Flows in: Node's calls of `clipboard`. Flows out: what they return. Decided here: nothing; it is the Python kernel's own clipboard.
+Flows in: Node's calls of `clipboard`. Flows out: what they return. Decided here: nothing; it is the Python kernel's own
+clipboard.
 """
 
 from __future__ import annotations

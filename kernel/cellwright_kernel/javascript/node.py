@@ -5,10 +5,11 @@ wrote to Node's own output, and how the process ended. Decided here: how Node is
 stands after what Node said before it started them, and before what it says next; that Node dies with this process; and
 what is said when its heap was full.
 
-The pipes: requests go in and messages come out as JSON, one a line; an interrupt is four bytes, the cell's serial number.
-What goes in is read by a thread of Node's that listens while a cell runs, and the end of such a pipe is the end of Node.
-A cell goes to the main thread as well, straight, which saves 0.15 ms, but no more once anything was interrupted: a stop
-that comes in the moment in which such a cell is read may leave that way unusable, and the thread keeps requests back meanwhile.
+The pipes: requests go in and messages come out as JSON, one a line; an interrupt is four bytes, the cell's serial
+number. What goes in is read by a thread of Node's that listens while a cell runs, and the end of such a pipe is the end
+of Node. A cell goes to the main thread as well, straight, which saves 0.15 ms, but no more once anything was
+interrupted: a stop that comes in the moment in which such a cell is read may leave that way unusable, and the thread
+keeps requests back meanwhile.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ _FLAGS: Final = (
     "--max-semi-space-size=8",
 )
 _HEAP_SHARE: Final = 0.75
-"""Of what is left, what may lie in V8's heap: at its own limit Node first looks harder for garbage, at the system's it ends."""
+"""Of what is left, what may lie in V8's heap: at its own limit Node first looks harder for garbage, at the system's it
+ends."""
 _PIPE_BYTES: Final = 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 _CHILD: Final = b'{"type":"child"}'

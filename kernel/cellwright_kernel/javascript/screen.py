@@ -1,8 +1,8 @@
 """What Node asks of the screen -> answers.
 
-Flows in: Node's calls of `screen`. Flows out: values that JSON can say. Decided here: a wait ends with its limit or with the cell's
-interrupt; and the forms of the values: a picture is a PNG in base64, a region has x, y, width and height, a time is in
-milliseconds.
+Flows in: Node's calls of `screen`. Flows out: values that JSON can say. Decided here: a wait ends with its limit or
+with the cell's interrupt; and the forms of the values: a picture is a PNG in base64, a region has x, y, width and
+height, a time is in milliseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ScreenCalls:
         self._waits: set[Future[Any]] = set()
 
     async def begin(self) -> None:
-        """Be ready for a cell that names the screen, as far as there is a desktop; from here on requests are counted."""
+        """Be ready for a cell that names the screen, if there is a desktop; from here on requests are counted."""
         try:
             async with asyncio.timeout(_BEGIN_S):
                 await asyncio.wrap_future(self._there().begin())

@@ -1,8 +1,8 @@
 """What Node asks of `ui` -> answers.
 
-Flows in: Node's calls, each with what its own Playwright said of the pages. Flows out: trees and elements as JSON. Decided here:
-each call is a background task in a thread of its own loop, which ends with the call or with the cell's interrupt; a box has x,
-y, width and height, and an outline travels with its tree.
+Flows in: Node's calls, each with what its own Playwright said of the pages. Flows out: trees and elements as JSON.
+Decided here: each call is a background task in a thread of its own loop, which ends with the call or with the cell's
+interrupt; a box has x, y, width and height, and an outline travels with its tree.
 """
 
 from __future__ import annotations

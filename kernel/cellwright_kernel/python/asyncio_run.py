@@ -1,10 +1,10 @@
 """`asyncio.run()` inside a cell: on the kernel's own loop, which is running already.
 
-Flows in: a cell's code, as a coroutine. Flows out: the same, able to call `asyncio.run` (and `Runner.run`, and any loop's
-`run_until_complete`) in its synchronous parts. Decided here: each stretch of the cell that does not wait runs in a greenlet of its own. When it calls
-`asyncio.run`, that greenlet stops, the cell itself awaits the coroutine, and the greenlet goes on with what came of it. So
-scripts written for `asyncio.run` work, also with `page`, whose objects belong to the kernel's loop; and the loop is never
-entered twice.
+Flows in: a cell's code, as a coroutine. Flows out: the same, able to call `asyncio.run` (and `Runner.run`, and any
+loop's `run_until_complete`) in its synchronous parts. Decided here: each stretch of the cell that does not wait runs in
+a greenlet of its own. When it calls `asyncio.run`, that greenlet stops, the cell itself awaits the coroutine, and the
+greenlet goes on with what came of it. So scripts written for `asyncio.run` work, also with `page`, whose objects belong
+to the kernel's loop; and the loop is never entered twice.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Playwright's `browser`, `context` and `page` on the desktop's own Chromium, from the first cell that names them.
 
-Flows in: the address of Chromium's DevTools (`CELLWRIGHT_CDP`). Flows out: the three objects of Playwright's async API, as
-they are now, and a sentence when they are not the ones the model had. Decided here: when they are made, namely not before
-they are named, because Playwright's driver is a Node process of 124 MB; how it is known that they are alive; that nothing is
-emulated, so that a page has the size of its window; and what happens to a dialog that no listener of the model answers: it is
-dismissed, and that is said.
+Flows in: the address of Chromium's DevTools (`CELLWRIGHT_CDP`). Flows out: the three objects of Playwright's async API,
+as they are now, and a sentence when they are not the ones the model had. Decided here: when they are made, namely not
+before they are named, because Playwright's driver is a Node process of 124 MB; how it is known that they are alive;
+that nothing is emulated, so that a page has the size of its window; and what happens to a dialog that no listener of
+the model answers: it is dismissed, and that is said.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class BrowserLink:
         """The three objects, alive.
 
         Args:
-            is_named: Whether the cell names one of them. Then Chromium is asked for a sign of life; else it costs nothing as
-                long as they look alive, and Chromium is not waited for.
+            is_named: Whether the cell names one of them. Then Chromium is asked for a sign of life; else it costs
+                nothing as long as they look alive, and Chromium is not waited for.
             page_is_ours: False when the model has put something of its own in `page`: then no other page is told of.
 
         Raises:
@@ -155,9 +155,7 @@ class BrowserLink:
             self._crashed.clear()
             page = await self._living_page(context)
         except BaseException:
-            await _hang_up(
-                browser
-            )  # another one is made at the next try, and this one would stay as long as the kernel
+            await _hang_up(browser)  # the next try makes another one; this one would stay as long as the kernel
             raise
         self.dialogs.watch(context)
         context.on("dialog", self._on_dialog)

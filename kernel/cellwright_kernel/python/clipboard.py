@@ -1,8 +1,8 @@
 """`clipboard` as the Python kernel offers it, and pyperclip on the same way.
 
-Flows in: pyperclip, when a cell imports it. Flows out: its `copy` and `paste`, done without a helper process: the xclip that it
-would start is ended with the cell's other processes, and the text with it. Decided here: what pyperclip documents stays so:
-numbers are copied as their text, and what is no text pastes as an empty one.
+Flows in: pyperclip, when a cell imports it. Flows out: its `copy` and `paste`, done without a helper process: the xclip
+that it would start is ended with the cell's other processes, and the text with it. Decided here: what pyperclip
+documents stays so: numbers are copied as their text, and what is no text pastes as an empty one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Room for the kernel itself, when a cell has used up the memory that its process may have.
 
-Flows in: the limit that the process was started with, and the moments at which a cell got no more, and ended. Flows out:
-a limit that is a little higher, so that the kernel can say so, and the next cell can free something. Decided here: how much.
-A cell that filled the memory with small objects left so little that the kernel died of it, by SIGSEGV or an exception of its own.
+Flows in: the limit that the process was started with, and the moments at which a cell got no more, and ended. Flows
+out: a limit that is a little higher, so that the kernel can say so, and the next cell can free something. Decided here:
+how much. A cell that filled the memory with small objects left so little that the kernel died of it, by SIGSEGV or an
+exception of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Headroom:
             self._set(self._hard)
 
     def close(self) -> None:
-        """After a cell: keep room above what is in use now, and no more than that where the cell's own limit leaves it."""
+        """After a cell: keep room above what is in use now, but no more where the cell's own limit leaves that much."""
         if not self._is_there or (self.ballast is not None and self._now == self._soft and _has_room()):
             return
         self._set(self._hard)
@@ -55,7 +56,7 @@ class Headroom:
 
 
 def _has_room() -> bool:
-    """Whether so much could be had now: after each cell, so it must be quick. A cell may have caught its MemoryError."""
+    """Whether so much could be had now; asked after each cell, since one may have caught its MemoryError."""
     try:
         _mapped(_ROOM_BYTES).close()
     except (OSError, MemoryError):
@@ -64,5 +65,8 @@ def _has_room() -> bool:
 
 
 def _mapped(size: int) -> mmap.mmap:
-    """Counts, and takes no memory. Mapped, since the frame of a call may need a mapping too, and what malloc frees it keeps."""
+    """Counts, and takes no memory.
+
+    Mapped, since the frame of a call may need a mapping too, and what malloc frees it keeps.
+    """
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

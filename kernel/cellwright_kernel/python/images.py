@@ -1,9 +1,10 @@
 """Whatever can be shown as a picture -> one encoded image.
 
 Flows in: a PIL image, encoded bytes, a path, a base64 string, a figure, an array, or an object with an image repr.
-Flows out: one encoded image that decodes, with its size. Decided here: what counts as a picture, how it is encoded, and that
-one far larger than anybody shows is scaled before that: a picture of 20,000 x 20,000 pixels took 8 s to encode, then 0.5 s.
-Nothing heavy is imported before something needs it: an object can only be an instance of a class whose module is there.
+Flows out: one encoded image that decodes, with its size. Decided here: what counts as a picture, how it is encoded, and
+that one far larger than anybody shows is scaled before that: a picture of 20,000 x 20,000 pixels took 8 s to encode,
+then 0.5 s. Nothing heavy is imported before something needs it: an object can only be an instance of a class whose
+module is there.
 """
 
 from __future__ import annotations

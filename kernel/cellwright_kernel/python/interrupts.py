@@ -187,9 +187,9 @@ class Interrupts:
     def _hold_while_forking(self) -> None:
         """Put an interrupt off that comes in Python's hooks around a fork, until they are over.
 
-        Code that forks without end is there nearly all the time. What is registered last runs first before a fork, and last
-        after it; nothing of it is Python, so no signal is looked for before the cell's own code goes on. As long as `_FORKED` has
-        no handler, nothing comes of it.
+        Code that forks without end is there nearly all the time. What is registered last runs first before a fork, and
+        last after it; nothing of it is Python, so no signal is looked for before the cell's own code goes on. As long
+        as `_FORKED` has no handler, nothing comes of it.
         """
         set_forking = partial(setattr, self, "_is_forking")
         os.register_at_fork(before=partial(set_forking, True), after_in_parent=partial(set_forking, False))

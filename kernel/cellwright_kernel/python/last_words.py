@@ -3,9 +3,9 @@
 Flows in: text as it is written, before it is sent. Flows out: after the process is gone, `read_last_words` gives the
 kernel host what was written and perhaps never sent. Decided here: the layout. The file holds the last eight runs of
 text, each with its number; a `stream` or `log` message carries the number of its run in `metadata.cellwright.seq`, and
-what has a higher number than the last one received was lost on the way. Behind them stands which cell was begun last, so
-that a cell whose kernel died in its first moment is not taken for one that never ran. A mapped page belongs to the Linux kernel, so
-it survives SIGKILL, and a write costs a copy (0.5 µs) instead of a message (60 µs).
+what has a higher number than the last one received was lost on the way. Behind them stands which cell was begun last,
+so that a cell whose kernel died in its first moment is not taken for one that never ran. A mapped page belongs to the
+Linux kernel, so it survives SIGKILL, and a write costs a copy (0.5 µs) instead of a message (60 µs).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """PyAutoGUI's message boxes: `alert`, `confirm`, `prompt`, `password`.
 
-Flows in: what a box says. Flows out: the button or the text, once somebody has answered it. Decided here: a box is a process
-of its own, `python -m cellwright_kernel.python.message_box`. In the kernel's own, Tk waits for the answer where no
-interrupt reaches it, so the kernel would be killed with all its variables; and a box that a thread shows, so that the next
-cell can click it, ends the process when Tk notices the other thread.
+Flows in: what a box says. Flows out: the button or the text, once somebody has answered it. Decided here: a box is a
+process of its own, `python -m cellwright_kernel.python.message_box`. In the kernel's own, Tk waits for the answer where
+no interrupt reaches it, so the kernel would be killed with all its variables; and a box that a thread shows, so that
+the next cell can click it, ends the process when Tk notices the other thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a cell finds defined.
 
 Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`,
-`clipboard`, `ui`, `browser`, `context` and `page` as soon as a cell mentions them. Decided here: what costs time or memory is there only once it is named; a name
-that the model has given another meaning keeps it.
+`clipboard`, `ui`, `browser`, `context` and `page` as soon as a cell mentions them. Decided here: what costs time or
+memory is there only once it is named; a name that the model has given another meaning keeps it.
 """
 
 from __future__ import annotations

@@ -24,11 +24,12 @@ _BETWEEN_CLICKS_S: Final = 0.003
 
 
 _ARRIVES_S: Final = 0.25
-"""After a button went down the window manager holds the pointer still until it has looked at the click. Of drags that did not wait
-for it, 5 in 100 let go where they had begun; of keys after a click, 1 in 100 came before it."""
+"""After a button went down the window manager holds the pointer still until it has looked at the click. Of drags that
+did not wait for it, 5 in 100 let go where they had begun; of keys after a click, 1 in 100 came before it."""
 
 _BEGINS_S: Final = 0.1
-"""How long after its path a drag may still become one between programs; a page's did so at once in 16 of 20, and in 7 ms."""
+"""How long after its path a drag may still become one between programs; a page's did so at once in 16 of 20, and in 7
+ms."""
 _ASKED_S: Final = 0.25
 """How long the program below is given to say that it would take the thing, of which nobody else is told."""
 _SHOWINGS: Final = 5

@@ -1,8 +1,8 @@
 """PyAutoGUI's documented calls, each done by our keyboard, pointer and screen.
 
-Flows in: the imported module `pyautogui` and the connection to the display. Flows out: the same module, with what did not do
-what it says replaced; signatures and docstrings stay as they are documented.
-Decided here: which call is replaced, and what the fail-safe says and does. How a text is typed, `keyboard.py` decides.
+Flows in: the imported module `pyautogui` and the connection to the display. Flows out: the same module, with what did
+not do what it says replaced; signatures and docstrings stay as they are documented. Decided here: which call is
+replaced, and what the fail-safe says and does. How a text is typed, `keyboard.py` decides.
 """
 # ruff: noqa: N803 - the parameters are named as PyAutoGUI documents them
 

@@ -1,7 +1,7 @@
 """PyAutoGUI's functions that neither type nor point: windows, message boxes, pixels, its mini-language.
 
-Flows in: the imported module `pyautogui`. Flows out: the same module, where they do what its documentation says. Decided here: what
-a function says that PyAutoGUI has on Windows alone.
+Flows in: the imported module `pyautogui`. Flows out: the same module, where they do what its documentation says.
+Decided here: what a function says that PyAutoGUI has on Windows alone.
 """
 # ruff: noqa: N803 - the parameters are named as PyAutoGUI documents them
 
@@ -62,8 +62,8 @@ def _checking_place(module: Any, pixel: Callable[[Any, Any], Any]) -> Callable[[
 class _Token(str):
     """A quoted text of the mini-language.
 
-    PyAutoGUI cuts off what it takes for the quotes and strips the rest: with a blank before the quote it kept that, and a
-    text lost the blanks that it begins with.
+    PyAutoGUI cuts off what it takes for the quotes and strips the rest: with a blank before the quote it kept that, and
+    a text lost the blanks that it begins with.
     """
 
     __slots__ = ()

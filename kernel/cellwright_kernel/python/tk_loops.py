@@ -1,9 +1,9 @@
 """A cell's own Tk window: its `mainloop()` can be interrupted.
 
-Flows in: `tkinter`, when a cell imports it. Flows out: nothing. Decided here: while a main loop runs in the main thread, Tcl has
-something to do twenty times a second. Otherwise it waits for an event of the window in C, where no interrupt is noticed, and
-the kernel would have to be killed with all its variables. The timer is Tcl's, since an interrupt inside a callback
-of Python would be reported by tkinter and forgotten.
+Flows in: `tkinter`, when a cell imports it. Flows out: nothing. Decided here: while a main loop runs in the main
+thread, Tcl has something to do twenty times a second. Otherwise it waits for an event of the window in C, where no
+interrupt is noticed, and the kernel would have to be killed with all its variables. The timer is Tcl's, since an
+interrupt inside a callback of Python would be reported by tkinter and forgotten.
 """
 
 from __future__ import annotations

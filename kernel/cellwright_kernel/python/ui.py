@@ -1,8 +1,8 @@
 """`ui` as the Python kernel offers it.
 
 Flows in: the kernel's display and its Playwright objects. Flows out: one `Ui`. Decided here: pages are read through the
-Playwright of this kernel, in its own event loop; what waits does so like `screen`: while a cell's own code waits, the loop
-goes on; how long a page has for an answer; how often is looked again by who waits.
+Playwright of this kernel, in its own event loop; what waits does so like `screen`: while a cell's own code waits, the
+loop goes on; how long a page has for an answer; how often is looked again by who waits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cellwright_kernel.python.asyncio_run import lets_loop_go_on
 from cellwright_kernel.screen.loop_thread import LoopThread
-from cellwright_kernel.screen.screen import limit_of
+from cellwright_kernel.screen.screen import blocking, limit_of
 from cellwright_kernel.ui.elements import Element, Found, Tree, is_window
 from cellwright_kernel.ui.looking import Looking
 from cellwright_kernel.ui.pages import FRAME, MEASURE
@@ -111,7 +111,7 @@ class Ui:
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # a thread
-            return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s + _GRACE_S)
+            return blocking(asyncio.run_coroutine_threadsafe(work, self._loop), limit_s + _GRACE_S)
         work.close()
         raise RuntimeError(
             "`ui` needs the kernel's event loop, which runs this code itself. In a background task or a callback use "

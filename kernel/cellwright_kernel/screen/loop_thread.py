@@ -1,7 +1,7 @@
 """An event loop in a thread of its own, for what watches while a cell runs.
 
-Flows in: coroutines, from any thread. Flows out: their results. Decided here: the thread starts with the first of them and
-never holds a process open; after a fork the child has one of its own.
+Flows in: coroutines, from any thread. Flows out: their results. Decided here: the thread starts with the first of them
+and never holds a process open; after a fork the child has one of its own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What Chromium's visible pages are still doing: loading, animating, or waiting for the network.
 
-Flows in: the address of DevTools. Flows out: for one moment, what keeps a page from being as it will stay. Decided here:
-that requests are counted from the moment a session begins to use `screen`, on a connection that only listens; that
-what never ends (an animation without end, a stream of events, a request that hangs) is not waited for; and that a page
-answers only after it has painted, so that what a click has just changed is on the screen or known to be coming.
+Flows in: the address of DevTools. Flows out: for one moment, what keeps a page from being as it will stay. Decided
+here: that requests are counted from the moment a session begins to use `screen`, on a connection that only listens;
+that what never ends (an animation without end, a stream of events, a request that hangs) is not waited for; and that a
+page answers only after it has painted, so that what a click has just changed is on the screen or known to be coming.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Pages:
         self._connecting = asyncio.Lock()
 
     async def listen(self) -> None:
-        """Connect, unless it is connected, and count requests from here on; where nothing answers, there are no pages."""
+        """Connect if need be, and count requests from here on; where nothing answers, there are no pages."""
         async with self._connecting:
             if self._socket is None:
                 await self._connect()
@@ -76,7 +76,7 @@ class Pages:
             await self.close()
 
     async def busy(self) -> tuple[str, ...]:
-        """What the visible pages still do, in words; answered only once each has painted twice. Cancel it to give up."""
+        """What the visible pages still do, in words; comes once each has painted twice. Cancel it to give up."""
         targets = tuple(self._targets.items())
         states = await asyncio.gather(*(self._state(session, target) for session, target in targets))
         found: list[str] = []
@@ -106,8 +106,9 @@ class Pages:
         expression = _PAINTED if target.is_page else _STATE
         asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
         value = (await self._ask("Runtime.evaluate", session, **asked)).get("result", {}).get("result", {}).get("value")
-        if isinstance(value, list) and len(value) == 2:
-            return str(value[0]), int(value[1])
+        match value:  # a page's word, which may be anything
+            case [str(ready), int(animations)]:
+                return ready, animations
         return None
 
     async def _ask(self, method: str, session: str, **parameters: object) -> Message:
@@ -138,13 +139,16 @@ class Pages:
                 answer.set_result({})
 
     async def _read(self, socket: ClientConnection) -> None:
-        with contextlib.suppress(WebSocketException, OSError):
+        try:
             async for text in socket:
                 await self._take(json.loads(text))
-        if self._socket is socket:
-            self._socket = None
-        self._targets.clear()
-        self._give_up(None)
+        except (WebSocketException, OSError, ValueError, KeyError):  # it has gone, or is no DevTools
+            return
+        finally:
+            if self._socket is socket:
+                self._socket = None
+            self._targets.clear()
+            self._give_up(None)
 
     async def _take(self, message: Message) -> None:
         if "id" in message:

@@ -1,12 +1,13 @@
 """Pictures of the screen, for whoever has a way to the display.
 
-Flows in: a way to borrow an X connection. Flows out: PIL images. Decided here: that the memory shared with the X server is
-kept from one picture to the next for as long as the connection is the same one; and what a process uses that has no
+Flows in: a way to borrow an X connection. Flows out: PIL images. Decided here: that the memory shared with the X server
+is kept from one picture to the next for as long as the connection is the same one; and what a process uses that has no
 connection of its own yet.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -65,7 +66,7 @@ class Pictures:
 
 
 class OwnConnection:
-    """A connection that is opened at its first use, and again when it was lost.
+    """A connection that is opened at its first use, and again when it was lost, or in a process that was forked.
 
     Args:
         name: The display's, such as `:1`.
@@ -75,6 +76,7 @@ class OwnConnection:
         self._name = name
         self._display: Display | None = None
         self._using = threading.Lock()
+        self._pid = os.getpid()
 
     @contextmanager
     def use(self) -> Iterator[Display]:
@@ -83,6 +85,8 @@ class OwnConnection:
         Raises:
             ConnectionError: the display does not answer.
         """
+        if self._pid != os.getpid():  # after a fork: the socket is the parent's too, the lock may be a thread's there
+            self._display, self._using, self._pid = None, threading.Lock(), os.getpid()
         with self._using:
             try:
                 if self._display is not None and has_hung_up(self._display):

@@ -1,7 +1,8 @@
 """A PIL image -> PNG, for speed.
 
 Flows in: an image. Flows out: PNG bytes that decode to the same pixels. Decided here: rows unfiltered and deflated by
-ISA-L, where a screen has few colours and long runs; rows filtered by `Sub` where that came out too large to be a screen.
+ISA-L, where a screen has few colours and long runs; rows filtered by `Sub` where that came out too large to be a
+screen.
 
 Measured on two shared cores, CPU time of a 1440x1000 page with text, a gradient and a shadowed table: Pillow at level 1
 29 ms and 295 kB, since it tries five filters on every row; zlib at level 1 without filters 11 ms and 300 kB; zlib-ng at
@@ -48,8 +49,8 @@ def encode(image: Image.Image) -> bytes:
 def _deflated(image: Image.Image, row_filter: int) -> bytes:
     """Deflate the rows, each behind the number of its filter, a strip at a time.
 
-    Pillow pads each row with one zero byte, and that byte stands just where the next row's filter does. A strip stays in
-    the processor's cache and in memory that the process has: for a whole screen at once, 13 MB were fetched from the
+    Pillow pads each row with one zero byte, and that byte stands just where the next row's filter does. A strip stays
+    in the processor's cache and in memory that the process has: for a whole screen at once, 13 MB were fetched from the
     Linux kernel and given back by each cell, which took as long as all the rest (16 ms of CPU instead of 9).
     """
     stride = image.width * len(image.getbands()) + 1

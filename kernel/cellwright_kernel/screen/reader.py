@@ -1,15 +1,15 @@
 """`python -m cellwright_kernel.screen.reader DISPLAY`: reads what is written on the screen, when it is asked.
 
-Flows in: one request a line, `{"region": [left, top, width, height] or null}`. Flows out: one line each, `{"words": [[text,
-left, top, width, height, confidence], ...]}` or `{"error": sentence}`. Decided here: which program reads, what the picture
-is turned into before, that only what has changed is read again, and that this process ends when it has been idle for a
-minute, or when whoever started it has ended: nothing of it is paid for while nobody reads.
+Flows in: one request a line, `{"region": [left, top, width, height] or null}`. Flows out: one line each, `{"words":
+[[text, left, top, width, height, confidence], ...]}` or `{"error": sentence}`. Decided here: which program reads, what
+the picture is turned into before, that only what has changed is read again, and that this process ends when it has been
+idle for a minute, or when whoever started it has ended: nothing of it is paid for while nobody reads.
 
-Which one, on a 1440x1000 page with 200 words, two shared cores: tesseract 0.9 s of CPU, 24 MB on disk; rapidocr (its models on
-onnxruntime, with opencv) 8.9 s and 285 MB, and it read a line wrongly. But tesseract alone misses what stands in
-buttons and fields (a white `Submit` on blue, whatever the scale or threshold). So areas are made white and their letters
-dark first, by the distance of each pixel from the median colour around it; then thin long lines, which frame things, are
-taken out (0.07 s). With more than one thread of its own it takes ten times as long on a busy machine.
+Which one, on a 1440x1000 page with 200 words, two shared cores: tesseract 0.9 s of CPU, 24 MB on disk; rapidocr (its
+models on onnxruntime, with opencv) 8.9 s and 285 MB, and it read a line wrongly. But tesseract alone misses what stands
+in buttons and fields (a white `Submit` on blue, whatever the scale or threshold). So areas are made white and their
+letters dark first, by the distance of each pixel from the median colour around it; then thin long lines, which frame
+things, are taken out (0.07 s). With more than one thread of its own it takes ten times as long on a busy machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -108,8 +109,10 @@ def read(picture: Image.Image, origin: tuple[int, int]) -> list[Word]:
     clean = prepared(picture)
     at = _blank_row(clean)
     parts = [(0, at), (at, picture.height)] if picture.height >= _SPLIT_FROM else [(0, picture.height)]
-    reading = [(top, _begin(clean.crop((0, top, clean.width, bottom)))) for top, bottom in parts]
-    return [word for top, process in reading for word in _finish(process, (origin[0], origin[1] + top))]
+    with ExitStack() as stack:
+        pictures = [(top, clean.crop((0, top, clean.width, bottom))) for top, bottom in parts]
+        reading = [(top, stack.enter_context(_begun(part))) for top, part in pictures]
+        return [word for top, process in reading for word in _finish(process, (origin[0], origin[1] + top))]
 
 
 def prepared(picture: Image.Image) -> Image.Image:
@@ -157,7 +160,9 @@ def _blank_row(clean: Image.Image) -> int:
     return low + int(np.argmin(inked))
 
 
-def _begin(picture: Image.Image) -> subprocess.Popen[bytes]:
+@contextmanager
+def _begun(picture: Image.Image) -> Iterator[subprocess.Popen[bytes]]:
+    """Begin to read a picture; a process that failed, or takes too long, does not go on beside the next one."""
     size = (max(1, round(picture.width * _SCALE)), max(1, round(picture.height * _SCALE)))
     file = io.BytesIO()
     picture.resize(size, Image.Resampling.BICUBIC).save(file, "PPM")
@@ -165,10 +170,16 @@ def _begin(picture: Image.Image) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     process = subprocess.Popen(_COMMAND, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment)
     assert process.stdin is not None  # noqa: S101 - for the type checker; it was asked for
-    with process.stdin as to:  # it reads all before it begins
-        to.write(file.getvalue())
-    process.stdin = None
-    return process
+    assert process.stdout is not None  # noqa: S101 - the same
+    try:
+        with process.stdin as to:  # it reads all before it begins
+            to.write(file.getvalue())
+        process.stdin = None
+        yield process
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
 
 
 def _finish(process: subprocess.Popen[bytes], origin: tuple[int, int]) -> Iterable[Word]:

@@ -1,7 +1,7 @@
 """The words on the screen, from a process that reads them.
 
-Flows in: a region. Flows out: words. Decided here: the process starts when something is to be read, answers one request at
-a time, is killed when an answer is not waited for any more, and started again when it has ended by itself.
+Flows in: a region. Flows out: words. Decided here: the process starts when something is to be read, answers one request
+at a time, is killed when an answer is not waited for any more, and started again when it has ended by itself.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import sys
 from typing import Final
 
@@ -43,9 +45,8 @@ class Reading:
         """
         request = json.dumps({"region": region}).encode() + b"\n"
         async with self._asking:
-            line = await self._asked(request) or await self._asked(
-                request
-            )  # the first time it may have been idle too long
+            # the first time it may have been idle too long
+            line = await self._asked(request) or await self._asked(request)
         if not line:
             raise CannotRead("The text on the screen could not be read: the process that reads it ended. Try again.")
         answer = json.loads(line)
@@ -95,5 +96,6 @@ class Reading:
         process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()
+                if process.returncode is None:
+                    os.killpg(process.pid, signal.SIGKILL)  # and the program that reads for it
             await process.wait()

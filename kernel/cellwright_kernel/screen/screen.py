@@ -1,8 +1,8 @@
 """`screen`: what a cell sees of the desktop, under one name in both languages.
 
-Flows in: regions, texts, time limits. Flows out: pictures, `Settled`, `Change`, `Match`. Decided here: what a look is (each
-picture of the whole screen), the longest waits, and that whatever takes time is done in a thread of its own, so that the
-caller can be interrupted at any moment, and gets an answer also when the X server gives none.
+Flows in: regions, texts, time limits. Flows out: pictures, `Settled`, `Change`, `Match`. Decided here: what a look is
+(each picture of the whole screen), the longest waits, and that whatever takes time is done in a thread of its own, so
+that the caller can be interrupted at any moment, and gets an answer also when the X server gives none.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ class Screen:
         """
         picture = self._pictures.take(region)
         size = (max(1, round(picture.width * factor)), max(1, round(picture.height * factor)))
-        if factor <= 0 or max(size) > _MOST_ACROSS:
+        if factor <= 0:
+            raise ValueError(f"factor is a number above 0; it was {factor!r}.")
+        if max(size) > _MOST_ACROSS:
             raise ValueError(
                 f"A picture {factor:g} times as large would have {size[0]}x{size[1]} pixels; at most {_MOST_ACROSS} each "
                 "way can be had. Take a smaller region or factor."
@@ -210,7 +212,7 @@ class Screen:
         while (left_s := end - time.monotonic()) > 0:
             reading = asyncio.ensure_future(self._reading.words(region))
             self._left.add(reading)
-            reading.add_done_callback(self._left.discard)
+            reading.add_done_callback(self._over)
             try:
                 await asyncio.wait({reading}, timeout=left_s)
             except asyncio.CancelledError:
@@ -223,6 +225,11 @@ class Screen:
                 return found[0], words
             await asyncio.sleep(min(_READ_AGAIN_S, max(0.0, end - time.monotonic())))
         return None, words
+
+    def _over(self, reading: asyncio.Task[Any]) -> None:
+        self._left.discard(reading)
+        if not reading.cancelled():
+            reading.exception()  # of one that nobody waits for any more asyncio would complain, in some later cell
 
 
 def limit_of(timeout: float) -> float:
@@ -239,8 +246,7 @@ def limit_of(timeout: float) -> float:
 def _whole(region: Sequence[float] | None) -> Region | None:
     if region is None:
         return None
-    left, top, width, height = (int(side) for side in region)
-    return left, top, width, height
+    return tuple(int(side) for side in region)  # type: ignore[return-value]  # the reader says whether it is one
 
 
 def _not_there(text: str, timeout: float, words: Sequence[Word]) -> str:

@@ -1,9 +1,10 @@
 """Has the screen settled? The X server tells what is drawn, and the browser what is still to come.
 
-Flows in: an open X connection, the browser's pages, a limit. Flows out: `Settled`, which says why the wait ended. Decided
-here: what counts as still: nothing was drawn for 70 ms, or for half as long again as between the last drawings where a
-loaded machine draws slowly; and after that every visible page has painted and does nothing that ends by itself. A caret that blinks twice a second leaves gaps that are long enough. The server tells the
-box around all that was drawn, when it grows, and begins anew every 10 ms: a page that draws all the time costs few events.
+Flows in: an open X connection, the browser's pages, a limit. Flows out: `Settled`, which says why the wait ended.
+Decided here: what counts as still: nothing was drawn for 70 ms, or for half as long again as between the last drawings
+where a loaded machine draws slowly; and after that every visible page has painted and does nothing that ends by itself.
+A caret that blinks twice a second leaves gaps that are long enough. The server tells the box around all that was drawn,
+when it grows, and begins anew every 10 ms: a page that draws all the time costs few events.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Settled:
     """Why `screen.settle` returned; true when the screen is still."""
 
     reason: Reason
-    """`still`: nothing is drawn and no page has anything under way. `unresponsive`: nothing was drawn for a second, but a
-    page does not answer: it computes, or shows a dialog. `timeout`: neither came within the time."""
+    """`still`: nothing is drawn and no page has anything under way. `unresponsive`: nothing was drawn for a second, but
+    a page does not answer: it computes, or shows a dialog. `timeout`: neither came within the time."""
     waited_s: float
     busy: tuple[str, ...] = ()
     """What a page was still doing, such as `1 request`."""
@@ -109,8 +110,7 @@ async def _asked(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Re
         return None, asking.result() if asking.done() else ()
     finally:
         asking.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait({asking})
+        await asyncio.wait({asking})
 
 
 async def _nothing() -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Words that were read on the screen -> where a text stands.
 
-Flows in: words with their boxes, a wanted text. Flows out: matches, in reading order. Decided here: which words stand in one
-line, and that case, white space and typographic forms of quotes and dashes make no difference.
+Flows in: words with their boxes, a wanted text. Flows out: matches, in reading order. Decided here: which words stand
+in one line, and that case, white space and typographic forms of quotes and dashes make no difference.
 """
 
 from __future__ import annotations

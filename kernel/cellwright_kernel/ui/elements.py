@@ -1,8 +1,8 @@
 """What `ui` gives: elements with role, name and box, in one tree over pages and native programs.
 
-Flows in: elements, made by the readers of pages and programs. Flows out: an outline, what was asked for, and sentences when
-it is not there. Decided here: the form of an outline and where it is cut; how a name is compared; what is clickable, and that
-whatever a program calls itself is one line of printable text of bounded length.
+Flows in: elements, made by the readers of pages and programs. Flows out: an outline, what was asked for, and sentences
+when it is not there. Decided here: the form of an outline and where it is cut; how a name is compared; what is
+clickable, and that whatever a program calls itself is one line of printable text of bounded length.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Element:
     box: Box | None = None
     """Where it is, whole; None when it has no place on the screen."""
     states: tuple[str, ...] = ()
-    """Such as `focused`, `checked`, `disabled`; `offscreen` when nothing of it is in sight, `covered` by another window."""
+    """Such as `focused`, `checked`, `disabled`; `offscreen` when nothing of it is in sight, `covered` by another
+    window."""
     value: str = ""
     """What a field holds."""
     note: str = ""
@@ -88,7 +89,7 @@ class Element:
 
 
 class Found(list[Element]):
-    """The elements that were asked for, in the tree's order; asked for one when there is none, it says what there is."""
+    """The elements that were asked for, in the tree's order; when there is none, asking for one says what there is."""
 
     def __init__(self, elements: Iterable[Element], missing: str) -> None:
         super().__init__(elements)
@@ -151,7 +152,7 @@ class Tree:
         return "\n".join(lines) or "There is no window on the screen."
 
     def of_window(self, title: str | None) -> Tree:
-        """Return the tree of those windows alone whose title, or their page's, has this in it; case makes no difference.
+        """Return the tree of those windows alone whose title, or page's title, has this in it, in whatever case.
 
         Raises:
             LookupError: there is none; with those there are.
@@ -164,7 +165,7 @@ class Tree:
         return Tree(kept, self.problems)
 
     def find(self, role: str | None, name: str | None, *, exact: bool = False, window: str | None = None) -> Found:
-        """Return the elements with this role (as it is, or as AT-SPI calls it) and this in their name, in such windows."""
+        """Return the elements of such windows with this role, in ARIA's or AT-SPI's words, and this in their name."""
         try:
             tree = self.of_window(window)
         except LookupError as missing:
@@ -238,9 +239,8 @@ def _has_role(element: Element, role: str) -> bool:
 
 
 def _is_titled(window: Element, title: str) -> bool:
-    pages = (
-        child.name for child in window.children if child.role == "page"
-    )  # a window takes their titles a moment later
+    # a window takes its page's title a moment later
+    pages = (child.name for child in window.children if child.role == "page")
     return any(_is_within(title, name) for name in (window.name, *pages))
 
 

@@ -1,17 +1,18 @@
 """Windows, programs and pages -> one tree.
 
-Flows in: the display, the bus, and what a kernel's Playwright said of its pages. Flows out: a `Tree`. Decided here: which window
-a page or a program's window stands in; that what lies under another window is `covered`; that every window is in the tree, also
-one of whose program nothing is known; and that a display which gives no answer is told of.
+Flows in: the display, the bus, and what a kernel's Playwright said of its pages. Flows out: a `Tree`. Decided here:
+which window a page or a program's window stands in; that what lies under another window is `covered`; that every window
+is in the tree, also one of whose program nothing is known; and that a display which gives no answer is told of.
 
-Measured on two shared cores that had ten others to serve (Debian 12, medians): a page with 200 elements 79 ms from Python and 41
-from JavaScript, of which Playwright's snapshot is 19; with a GTK dialog beside it 110; windows alone 3. A session in which no cell
-names `ui` pays for a socket; with it 8 MB in the kernel, and 2 for bus and registry (PSS).
+Measured on two shared cores that had ten others to serve (Debian 12, medians): a page with 200 elements 79 ms from
+Python and 41 from JavaScript, of which Playwright's snapshot is 19; with a GTK dialog beside it 110; windows alone 3. A
+session in which no cell names `ui` pays for a socket; with it 8 MB in the kernel, and 2 for bus and registry (PSS).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import urllib.request
@@ -58,31 +59,40 @@ class Looking:
             TimeoutError: the display does not answer.
             ConnectionError: it is gone.
         """
-        try:
-            async with asyncio.timeout(_DISPLAY_S):
-                windows = await asyncio.to_thread(self._windows)
-        except TimeoutError:
-            raise TimeoutError(
-                f"The display {self._display} did not answer for {_DISPLAY_S:g} s. Usually its server is stopped or busy. "
-                "Variables are kept."
-            ) from None
+        windows = await self._windows()
         said = None if is_for_windows else await self._programs.ask()
         return assembled(windows, said, pages)
 
     async def in_sight(self, pages: Sequence[Raw]) -> list[bool]:
-        """Return which pages are in sight, since in each window only one tab is: pages that Playwright drives all say they are.
+        """Return which pages are in sight: of each window one tab; pages that Playwright drives all say they are.
 
         Args:
             pages: What they said, as yet without snapshots.
+
+        Raises:
+            TimeoutError: the display does not answer.
+            ConnectionError: it is gone.
         """
         if len(pages) < 2:
             return ["measure" in page for page in pages]
-        async with asyncio.timeout(_DISPLAY_S):
-            windows = await asyncio.to_thread(self._windows)
-            latest = await asyncio.to_thread(_latest_pages, os.environ.get("CELLWRIGHT_CDP", ""))
+        windows = await self._windows()
+        latest: list[tuple[str, str]] = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DISPLAY_S):
+                latest = await asyncio.to_thread(_latest_pages, os.environ.get("CELLWRIGHT_CDP", ""))
         return chosen(windows, latest, pages)
 
-    def _windows(self) -> list[Window]:
+    async def _windows(self) -> list[Window]:
+        try:
+            async with asyncio.timeout(_DISPLAY_S):
+                return await asyncio.to_thread(self._windows_now)
+        except TimeoutError:
+            raise TimeoutError(
+                f"The display {self._display} did not answer for {_DISPLAY_S:g} s. Usually its server is stopped or "
+                "busy. Variables are kept."
+            ) from None
+
+    def _windows_now(self) -> list[Window]:
         try:
             return self._windows_once()
         except ConnectionError:  # the display may have been started again since the last look

@@ -1,8 +1,8 @@
 """What Playwright says of pages -> elements with boxes in pixels of the screen.
 
-Flows in: for each page its ARIA snapshot as JSON, with boxes, and what it says of its window, its zoom and its frames. Flows
-out: a `page` element each. Decided here: where a page's point is on the screen (the window's place, its own tool bars, zoom,
-pinch, and the frames in between); what is in sight of an element; which elements only hold others.
+Flows in: for each page its ARIA snapshot as JSON, with boxes, and what it says of its window, its zoom and its frames.
+Flows out: a `page` element each. Decided here: where a page's point is on the screen (the window's place, its own tool
+bars, zoom, pinch, and the frames in between); what is in sight of an element; which elements only hold others.
 
 All of it is a page's word: numbers that are none, or beyond measure, are left out.
 """
@@ -54,8 +54,8 @@ class PageReader:
     """Makes elements of one page; at most so many of them are read.
 
     Args:
-        raw: `url`; `measure` (what `MEASURE` gives), and of a page in sight `snapshot` and `frames` (by their references,
-            what `FRAME` gives); or a `problem`, when the page did not answer.
+        raw: `url`; `measure` (what `MEASURE` gives), and of a page in sight `snapshot` and `frames` (by their
+            references, what `FRAME` gives); or a `problem`, when the page did not answer.
     """
 
     def __init__(self, raw: Mapping[str, Any]) -> None:

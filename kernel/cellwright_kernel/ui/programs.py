@@ -1,12 +1,12 @@
 """What native programs say of their windows over AT-SPI -> elements.
 
-Flows in: the bus that the kernel host offers (`AT_SPI_BUS_ADDRESS`). Flows out: for each program its windows as elements, and
-sentences about programs that did not answer. Decided here: what is asked of an element (five small calls, many at once); how
-long a program has for an answer, and for all of them; how many elements are read at most. A program that hangs costs its own
-elements and one second, no more.
+Flows in: the bus that the kernel host offers (`AT_SPI_BUS_ADDRESS`). Flows out: for each program its windows as
+elements, and sentences about programs that did not answer. Decided here: what is asked of an element (five small calls,
+many at once); how long a program has for an answer, and for all of them; how many elements are read at most. A program
+that hangs costs its own elements and one second, no more.
 
-Plain D-Bus by dbus-fast: of the libraries for it the one with an asyncio side that is kept up (Home Assistant stands on it); it has
-wheels and works without. libatspi's own binding would need PyGObject and a GLib loop in the kernel.
+Plain D-Bus by dbus-fast: of the libraries for it the one with an asyncio side that is kept up (Home Assistant stands on
+it); it has wheels and works without. libatspi's own binding would need PyGObject and a GLib loop in the kernel.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ class Programs:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 bus = await self._connected()
-            programs = await _call(bus, _REGISTRY, _CHILDREN_OF, _CONNECT_S)
-        except (OSError, EOFError, TimeoutError, NoAnswer, DBusError) as error:
+            programs = _references(await _call(bus, _REGISTRY, _CHILDREN_OF, _CONNECT_S))
+        except (OSError, EOFError, NoAnswer, DBusError, TypeError, ValueError) as error:
             why = clean(error) or "it did not answer"
             problem = f"Native programs are not read: the accessibility bus gave no answer ({why})."
             return Said(problems=(problem,))
         left = _Left(_MOST)
-        said = await _all([self._program(bus, name, path, left) for name, path in _references(programs)])
+        said = await _all([self._program(bus, name, path, left) for name, path in programs])
         if any(one.silent for one in said):
             self._forget()  # an answer that never comes would be waited for as long as the connection lasts
         problems = [problem for one in said for problem in one.problems]
@@ -171,7 +171,7 @@ class _Reader:
         return [element for elements in read for element in elements]
 
     async def _element(self, name: str, path: str, sight: Box | None, depth: int) -> list[Element]:
-        """Return an element with what is in it; only the latter where it says nothing itself; nothing if it is not shown."""
+        """Return an element with what is in it, or that alone where it says nothing itself; nothing if it is not shown."""
         self._left.count -= 1
         if self._left.count < 0 or depth > _DEPTH or name != self._name:
             return []
@@ -184,12 +184,12 @@ class _Reader:
                 self._box(path),
             )
             state, role, title, children, box = await _all(asked)
-            words = [int(word) for word in state]
-        except (DBusError, TypeError, ValueError):  # it has just gone
+            words, called = [int(word) for word in state[:2]], title.value
+        except (DBusError, TypeError, ValueError, AttributeError):  # it has just gone, or speaks something else
             return []
         if not is_showing(words):
             return []
-        kind, said = aria_role(clean(role)), clean(title.value)
+        kind, said = aria_role(clean(role)), clean(called)
         seen = box if sight is None else overlap(box, sight)
         within = [self._element(*one, seen if depth == 0 else sight, depth + 1) for one in _references(children)]
         inner = [element for elements in await _all(within) for element in elements]

@@ -1,7 +1,7 @@
 """AT-SPI's roles and states -> ARIA's, so that one word finds a button of a page and of a native program.
 
-Flows in: role names and state bits as programs say them. Flows out: roles and states as Playwright says them of pages. Decided
-here: what corresponds to what; a role without a counterpart keeps its own name; which roles only hold others.
+Flows in: role names and state bits as programs say them. Flows out: roles and states as Playwright says them of pages.
+Decided here: what corresponds to what; a role without a counterpart keeps its own name; which roles only hold others.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ HOLDERS: Final = frozenset(
         *("scroll pane", "split pane", "layered pane", "root pane", "glass pane", "option pane", "redundant object"),
     }
 )
-"""Roles that say nothing but that others are within; without a name, such an element is left out and its children are kept."""
+"""Roles that say nothing but that others are within; without a name, such an element is left out and its children are
+kept."""
 
 _STATES: Final = {
     3: "busy",

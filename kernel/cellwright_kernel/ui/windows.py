@@ -1,7 +1,7 @@
 """The windows that the X server shows, as the window manager lists them.
 
-Flows in: an X connection. Flows out: for each window its title, place, process and state, topmost first. Decided here: that a
-window's place is that of its content, without the frame around it; whose it is, as far as its program says.
+Flows in: an X connection. Flows out: for each window its title, place, process and state, topmost first. Decided here:
+that a window's place is that of its content, without the frame around it; whose it is, as far as its program says.
 """
 
 from __future__ import annotations

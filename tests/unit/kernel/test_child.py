@@ -23,3 +23,9 @@ async def test_a_program_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     assert await child.ended() == "x exited with status 127."
     assert "no-such-program" in child.tail()
     await child.stop()
+
+
+async def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path) -> None:
+    child = await Child.start("x", ["sh", "-c", "kill -40 $$"], environment={}, folder=tmp_path)
+    assert await child.ended() == "x was ended by signal 40."
+    await child.stop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -94,3 +96,22 @@ async def test_a_display_that_was_started_again_is_used_at_once(
     finally:
         connection.close()
         await again.stop()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+async def test_a_forked_child_has_a_connection_of_its_own(desktop: Desktop) -> None:
+    connection = OwnConnection(desktop.display)
+    with connection.use() as display:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                with connection.use() as own:
+                    status = 0 if own is not display and own.screen().root.get_geometry().width == 1440 else 2
+            finally:
+                os._exit(status)
+    _, ended = await asyncio.to_thread(os.waitpid, pid, 0)
+    assert os.waitstatus_to_exitcode(ended) == 0
+    with connection.use() as display:
+        assert display.screen().root.get_geometry().width == 1440
+    connection.close()

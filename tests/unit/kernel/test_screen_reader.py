@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -96,3 +98,13 @@ async def test_the_process_that_reads_ends_when_nobody_needs_it(tmp_path: Path, 
         if process.returncode is None:
             process.kill()
         await desktop.stop()
+
+
+def test_what_takes_too_long_to_read_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_COMMAND", ["sh", "-c", "cat > /dev/null; exec sleep 60"])
+    monkeypatch.setattr(reader, "_READ_S", 0.1)
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = children.read_text()
+    with pytest.raises(subprocess.TimeoutExpired):
+        reader.read(_screen(), (0, 0))
+    assert children.read_text() == before
