@@ -15,19 +15,20 @@ from cellwright.errors import UsageError
 from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Language
 
-_SIGNS: Final[dict[Language, str]] = {"python": "#", "javascript": "//"}
+COMMENT: Final[dict[Language, str]] = {"python": "#", "javascript": "//"}
+"""What a comment begins with."""
 _ASKED: Final = re.compile(r"[ \t]*(#|//)[ \t]*timeout_s[ \t]*=[ \t]*(\d{1,9}(?:\.\d{1,9})?)[ \t\r]*", re.ASCII)
 
 
 def asked_s(code: str, language: Language) -> float | None:
     """Return the seconds that code asks for in its first line; None when it asks for none."""
     found = _ASKED.fullmatch(code.partition("\n")[0])
-    return float(found[2]) if found and found[1] == _SIGNS[language] and float(found[2]) > 0 else None
+    return float(found[2]) if found and found[1] == COMMENT[language] and float(found[2]) > 0 else None
 
 
 def how_to_ask(language: Language) -> str:
     """Return the first line of code that asks for ten minutes."""
-    return f"{_SIGNS[language]} timeout_s=600"
+    return f"{COMMENT[language]} timeout_s=600"
 
 
 def deadline_of(code: str, language: Language, spec: Spec) -> float:

@@ -63,7 +63,7 @@ async def check_interrupted(service: Service) -> None:
     await execute(service, "ended", "# timeout_s=600\nimport time\nwhile True: time.sleep(1)")
     began = time.monotonic()
     said = await execute(service, "ended", "# interrupt")
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 8
     assert "The cell was interrupted on request. The Python kernel goes on" in said[-1]
     assert await execute(service, "ended", "log(x)") == ["5"]
 

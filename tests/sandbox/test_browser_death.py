@@ -88,7 +88,7 @@ async def test_a_browser_that_hangs_is_told_of_in_time_and_one_that_was_killed_m
         assert 2 < time.monotonic() - began < 6
         began = time.monotonic()
         assert await ok(session, language, "1 + 1") == ["2"]
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 2  # who names the page waits as long
     finally:
         os.kill(outside, signal.SIGKILL)
     assert await ok(session, language, NAMED) == [DIED, NEW, "2"]

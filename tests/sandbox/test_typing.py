@@ -195,7 +195,7 @@ def test_an_interrupt_ends_a_long_text_and_leaves_no_key_held(field: Field) -> N
     started = time.monotonic()
     desk.cells.send_signal(signal.SIGINT)
     assert desk.reply()["error"] == "KeyboardInterrupt"
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 5
     assert desk.held() == []
     assert set(content()) == set("Aé日\n")
     desk.run("pyautogui.press('enter')")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -346,3 +347,10 @@ async def test_a_cell_over_http_is_answered_as_running_and_waited_for_by_its_num
     ended = (await client.get(f"{cells}/1", params={"wait_s": 5})).json()
     assert (ended["status"], ended["outputs"]) == ("ok", posted["outputs"])
     assert (await client.get(f"{cells}/1")).json()["status"] == "ok"
+
+
+async def test_a_guide_client_gets_no_more_time_than_a_session_with_a_lower_limit_gives(backend: LongBackend) -> None:
+    async with Session.open(Spec(cell_deadline_s=5, deadline_limit_s=10), backend=backend) as session:
+        cell = await left_running.begin(session, "log(1)", "python", time.monotonic())
+    assert (cell.status, cell.text) == ("ok", "1")
+    assert 0 < backend.made[0].deadlines[0] <= 10

@@ -80,7 +80,7 @@ async def lose(backend: FakeBackend) -> None:
 
 async def test_a_session_closes_in_time_while_a_deaf_cell_runs() -> None:
     backend = _Slow()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(10):
         async with Session.open(backend=backend) as session:
             backend.made[0].door._transport = deaf = _Deaf()
             running = asyncio.ensure_future(session.execute("1", deadline_s=600))
@@ -95,7 +95,7 @@ async def test_a_session_closes_in_time_while_a_deaf_cell_runs() -> None:
 
 async def test_a_caller_who_leaves_waits_for_a_deaf_cell_no_longer_than_the_ladder() -> None:
     backend = FakeBackend()
-    async with Session.open(backend=backend) as session, asyncio.timeout(3):
+    async with Session.open(backend=backend) as session, asyncio.timeout(10):
         backend.made[0].door._transport = deaf = _Deaf()
         running = asyncio.ensure_future(session.execute("1", deadline_s=600))
         await deaf.posted.wait()
@@ -108,7 +108,7 @@ async def test_a_caller_who_leaves_waits_for_a_deaf_cell_no_longer_than_the_ladd
 
 async def test_no_sandbox_is_left_when_a_session_closes_while_one_is_starting() -> None:
     backend = _Slow(start_s=600)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(10):
         async with Session.open(backend=backend) as session:
             await lose(backend)
             running = asyncio.ensure_future(session.execute("1"))
@@ -145,9 +145,8 @@ async def test_an_answer_does_not_wait_until_the_lost_sandbox_has_ended() -> Non
     backend = _Slow(end_s=0.5)
     async with Session.open(backend=backend) as session:
         backend.made[0].door._transport = _Deaf()
-        started = time.monotonic()
         cell = await session.execute("1", deadline_s=0.01)
-        assert (cell.status, time.monotonic() - started < 0.45) == ("sandbox_lost", True)
+        assert (cell.status, backend.made[0]._end.done()) == ("sandbox_lost", False)
         assert (await session.execute("log(2)")).text == "2"
         assert backend.made[0]._end.done()
     assert backend.all_ended()

@@ -2,7 +2,7 @@
 
 Flows in: the code to execute, `print(1)` unless said; on standard input, a number of rounds a line. Flows out: on standard output, a JSON list of round trip times
 in seconds a line. Decided here: that the baseline does just what any notebook does: `execute_request`, then reply and
-idle, with nothing of ours between. It is a program of its own, which `bench.py` runs with the interpreter of the inside's
+idle, with nothing of ours between. It is a program of its own, which `service.py` runs with the interpreter of the inside's
 runtime, so that both kernels are the same version; no sandbox carries it.
 """
 

@@ -15,7 +15,7 @@ import time
 from typing import Final
 
 from cellwright.answer import InputItem, answer, said
-from cellwright.deadlines import asked_s, how_to_ask
+from cellwright.deadlines import COMMENT, asked_s, how_to_ask
 from cellwright.ongoing import Ongoing, rest_of
 from cellwright.session import LADDER_S, Session
 from cellwright_kernel.wire import Cell, Language, Output, Text
@@ -23,7 +23,6 @@ from cellwright_kernel.wire import Cell, Language, Output, Text
 INTERRUPT_S: Final = 24.0
 """Seconds after arrival at which a cell is interrupted, or answered as still running."""
 _WORD: Final = re.compile(r"\s*(?:#|//)[ \t]*(wait|interrupt)\s*", re.ASCII)
-_SIGNS: Final[dict[Language, str]] = {"python": "#", "javascript": "//"}
 
 
 async def begin(session: Session, code: str, language: Language, arrived: float) -> Cell:
@@ -35,7 +34,7 @@ async def begin(session: Session, code: str, language: Language, arrived: float)
         language: Which kernel.
         arrived: Moment on the monotonic clock.
     """
-    deadline_s = asked_s(code, language) or INTERRUPT_S
+    deadline_s = asked_s(code, language) or min(INTERRUPT_S, session.spec.longest_s)
     reply_s = _left_s(arrived) if deadline_s > INTERRUPT_S else None
     return await session.execute(code, language=language, deadline_s=deadline_s, since=arrived, reply_s=reply_s)
 
@@ -77,7 +76,7 @@ def _after(left: Ongoing, cell: Cell) -> list[InputItem]:
 def shown(cell: Cell) -> list[InputItem]:
     """Return what the model is told of a cell, and how to get on with one that did not end in time."""
     items = answer(cell)
-    sign, last = _SIGNS[cell.language], items[-1]
+    sign, last = COMMENT[cell.language], items[-1]
     if cell.status == "running":
         items[-1] = said(
             f"Cell {cell.number} has not ended yet: it is still running. What it has shown so far stands above. Call with `{sign} wait` alone to wait for it "

@@ -77,7 +77,7 @@ class CellRequest(BaseModel):
     deadline_s: float | None = Field(default=None, gt=0)
     """Seconds until it is interrupted, within the session's limit; absent: what its first line or the Spec says."""
     wait_s: float | None = Field(default=None, ge=0)
-    """Seconds after which it is answered as it stands, with status `running`; absent: it is waited for to its end."""
+    """Seconds after which it is answered as it stands, with status `running`; absent, or as a stream: not before its end."""
 
 
 def _pool(request: Request) -> Pool:

@@ -69,8 +69,10 @@ class HostedSandbox(ABC):
             return
         self._closed = True
         try:
-            await self._door.close()
-            await self._end()
+            try:
+                await self._door.close()
+            finally:
+                await self._end()
         finally:
             self._place.leave()
 

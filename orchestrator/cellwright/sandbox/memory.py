@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -25,6 +26,8 @@ _PREFIX: Final = "cellwright-"
 _GONE_S: Final = 2.0
 """Seconds that a group whose processes have all ended may still count as in use; a millisecond is usual."""
 _LOOK_EVERY_S: Final = 0.01
+_TRIES: Final = 5
+"""So many in a row can't all have been met by others who make groups in the same moment."""
 _HAS_PROCESSES: Final = "our own group has processes"
 """Such a one gives no controllers to groups below it."""
 _UNREACHABLE: Final = "our own group lies outside of what is mounted"
@@ -233,22 +236,31 @@ def _own(
 
 
 def _made(parent: Path, files: _Files, limit_bytes: int) -> MemoryGroup:
-    folder = parent / f"{_PREFIX}{secrets.token_hex(8)}"
-    folder.mkdir()
-    lock = None
+    folder, lock = _locked_folder(parent)
     try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(lock, fcntl.LOCK_EX)
         for name, may_be_absent in files.limits:
             if may_be_absent and not (folder / name).exists():
                 continue
             (folder / name).write_text("0" if name == "memory.swap.max" else str(limit_bytes))
         return MemoryGroup(folder, files, lock)
     except BaseException:
-        if lock is not None:
-            os.close(lock)
+        os.close(lock)
         _removed(folder)
         raise
+
+
+def _locked_folder(parent: Path) -> tuple[Path, int]:
+    """Make a folder and lock it; one that another process took for left behind in between is made again."""
+    for _ in range(_TRIES):
+        folder = parent / f"{_PREFIX}{secrets.token_hex(8)}"
+        folder.mkdir()
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
+    raise FileNotFoundError(errno.ENOENT, "what is made there is removed by others")
 
 
 def _remove_left_behind(parent: Path) -> None:

@@ -137,6 +137,8 @@ class _Connection:
     @property
     def is_silent(self) -> bool:
         """Whether nothing has come since the last answer, and it was not hung up; the event loop may not know yet."""
+        if self._reader._buffer:  # type: ignore[attr-defined] # read already, of which nothing public tells
+            return False
         looking = select.poll()
         looking.register(self._writer.get_extra_info("socket"), select.POLLIN)
         return not looking.poll(0)
@@ -186,7 +188,7 @@ class _Connection:
         return pieces
 
     def close(self) -> None:
-        self._writer.close()
+        self._writer.transport.abort()  # close() would first wait until the other side has taken what was written
 
     async def closed(self) -> None:
         with contextlib.suppress(OSError):

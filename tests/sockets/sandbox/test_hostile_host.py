@@ -105,7 +105,7 @@ async def _drip_body(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.mark.parametrize("drip", [_drip_header, _drip_body])
 async def test_an_answer_that_drips_for_ever_ends(tmp_path: Path, drip: Answering) -> None:
-    async with host(tmp_path / "door", drip) as door, asyncio.timeout(3):
+    async with host(tmp_path / "door", drip) as door, asyncio.timeout(10):
         answers = await asyncio.gather(*(ask(door) for ask in ASKED.values()), return_exceptions=True)
     assert [type(answer) for answer in answers] == [SandboxLost] * len(ASKED)
 
@@ -124,7 +124,7 @@ async def test_an_answer_that_drips_for_ever_ends(tmp_path: Path, drip: Answerin
     ],
 )
 async def test_no_answer_but_a_good_one_is_believed(tmp_path: Path, answer: bytes) -> None:
-    async with host(tmp_path / "door", saying(answer)) as door, asyncio.timeout(3):
+    async with host(tmp_path / "door", saying(answer)) as door, asyncio.timeout(10):
         answers = await asyncio.gather(*(ask(door) for ask in ASKED.values()), return_exceptions=True)
     assert [type(answer) for answer in answers] == [SandboxLost] * len(ASKED)
 
@@ -159,3 +159,42 @@ async def test_what_the_host_sets_is_not_sent_back(tmp_path: Path) -> None:
         for _ in range(3):
             await door.interrupt("python")
     assert not [request for request in asked if b"cookie" in request.lower()]
+
+
+async def test_a_door_is_closed_although_the_host_does_not_take_what_was_sent(tmp_path: Path) -> None:
+    taking = asyncio.Event()
+
+    async def take_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined] # a socket's transport reads as well
+        taking.set()
+        await asyncio.Event().wait()
+
+    async with host(tmp_path / "door", take_nothing) as door:
+        writing = asyncio.ensure_future(door.write_file("a", b"x" * 5_000_000))
+        await taking.wait()
+        async with asyncio.timeout(5):
+            await door.close()
+            with pytest.raises(SandboxLost):
+                await writing
+
+
+async def test_an_answer_that_came_before_it_was_asked_for_is_nobodys(tmp_path: Path) -> None:
+    taken, sent = asyncio.Event(), asyncio.Event()
+
+    async def go_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(whole(b"asked"))
+            await writer.drain()
+            await taken.wait()
+            if not sent.is_set():
+                writer.write(whole(b"not asked"))
+                await writer.drain()
+                sent.set()
+
+    async with host(tmp_path / "door", go_on) as door:
+        assert await _read(door) == b"asked"
+        taken.set()
+        await sent.wait()
+        for _ in range(4):  # turns of the loop, until it was read
+            await asyncio.sleep(0)
+        assert await _read(door) == b"asked"

@@ -95,7 +95,7 @@ async def test_the_end_of_a_part_is_noticed_and_named(desktop: Desktop) -> None:
     async with asyncio.TaskGroup() as group:
         ended = group.create_task(desktop.ended())
         os.kill(desktop._children["Xvnc"].pid, signal.SIGTERM)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(10):
             assert (await ended).startswith("Xvnc exited with status 0. Every window that was open is gone.")
     assert not desktop.running
     with pytest.raises(NotUp, match=r"Xvnc exited with status 0\."):
@@ -106,7 +106,7 @@ async def test_the_end_of_a_part_is_noticed_and_named(desktop: Desktop) -> None:
 
 async def test_a_window_manager_that_ended_can_be_started_again(desktop: Desktop) -> None:
     os.kill(desktop._children["openbox"].pid, signal.SIGKILL)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(10):
         assert (await desktop.ended()).startswith("openbox was ended by SIGKILL. The windows are still there")
     await desktop.start_window_manager()
     assert desktop.running
@@ -210,7 +210,7 @@ def _window(connection: xlib.Display) -> xlib.X:
 
 
 async def _until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(10):
         while not fact():  # noqa: ASYNC110 - another process makes it so
             await asyncio.sleep(0.01)
 

@@ -129,7 +129,7 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(desktop: Desktop)
         began = time.monotonic()
         assert desktop.changed  # in doubt
         assert desktop.changed
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
     finally:
         os.kill(server, signal.SIGCONT)
     await _settled(desktop)

@@ -149,3 +149,37 @@ def test_what_a_killed_owner_left_is_removed_and_what_is_held_is_not(v2: Tree, t
         group.discard()
     finally:
         os.close(held)
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+async def test_a_group_that_another_took_for_left_behind_while_it_was_made_is_made_again(
+    v2: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_locked: bool
+) -> None:
+    """The other removes it before it is locked: before it is opened for that, or after."""
+    removed: list[Path] = []
+
+    def met(folder: Path | None) -> None:
+        if folder is not None and not removed:
+            removed.append(folder)
+            folder.rmdir()
+
+    real_open, real_lock = os.open, fcntl.flock
+
+    def open_file(path: Path, flags: int, mode: int = 0o777) -> int:
+        if not is_locked and flags & os.O_DIRECTORY:
+            met(path)
+        return real_open(path, flags, mode)
+
+    def lock(descriptor: int, how: int) -> None:
+        if is_locked:
+            met(Path(f"/proc/self/fd/{descriptor}").readlink())
+        real_lock(descriptor, how)
+
+    place = v2()
+    monkeypatch.setattr(os, "open", open_file)
+    monkeypatch.setattr(fcntl, "flock", lock)
+    group = memory_group(512 * MIB, proc=place)
+    assert isinstance(group, MemoryGroup)
+    assert (len(removed), left(tmp_path)) == (1, [group.folder.name])
+    await group.remove()
+    assert left(tmp_path) == []
