@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from cellwright.errors import SandboxLost
 from cellwright.sandbox import door as doors
 from cellwright.sandbox.door import Door
+from cellwright.sandbox.unix_transport import UnixTransport
 from cellwright_kernel.wire import Event
 
 Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -198,3 +200,19 @@ async def test_an_answer_that_came_before_it_was_asked_for_is_nobodys(tmp_path: 
         for _ in range(4):  # turns of the loop, until it was read
             await asyncio.sleep(0)
         assert await _read(door) == b"asked"
+
+
+async def test_what_was_not_read_of_an_answer_is_not_read_as_the_next_one(tmp_path: Path) -> None:
+    answers = iter([whole(b"first"), whole(b"second")])
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(65536):
+            writer.write(next(answers))
+            await writer.drain()
+
+    async with host(tmp_path / "door", answer):
+        transport = UnixTransport(tmp_path / "door")
+        await (await transport.handle_async_request(httpx2.Request("GET", "http://sandbox/"))).aclose()
+        response = await transport.handle_async_request(httpx2.Request("GET", "http://sandbox/"))
+        assert await response.aread() == b"second"
+        await transport.aclose()
