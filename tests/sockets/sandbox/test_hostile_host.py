@@ -21,7 +21,7 @@ Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 
 @pytest.fixture(autouse=True)
 def _less_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANSWER_S", "LATE_S", "RESTART_S", "FILE_S", "SILENCE_S"):
+    for name in ("ANSWER_S", "LATE_S", "SO_FAR_S", "RESTART_S", "FILE_S", "SILENCE_S"):
         monkeypatch.setattr(doors, name, 0.3)
 
 
@@ -31,6 +31,10 @@ async def _read(door: Door) -> bytes:
 
 async def _late(door: Door) -> list[Event]:
     return [event async for event in door.late()]
+
+
+async def _so_far(door: Door) -> list[Event]:
+    return [event async for event in door.so_far()]
 
 
 ASKED: dict[str, Callable[[Door], Awaitable[object]]] = {
@@ -43,6 +47,7 @@ ASKED: dict[str, Callable[[Door], Awaitable[object]]] = {
     "delete a file": lambda door: door.delete_file("a"),
     "ready": lambda door: door.ready(0),
     "late": _late,
+    "so far": _so_far,
 }
 
 
