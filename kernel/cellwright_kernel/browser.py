@@ -171,6 +171,10 @@ class Browser:
         try:
             await self._start_child()
             await self._attach()
+        except (DevtoolsError, OSError) as error:  # it, or the display, ended meanwhile; or the disk is full
+            how = self.fault or error
+            await self.stop()
+            raise NotUp(f"Chromium did not come up. {how}") from error
         except BaseException:
             await self.stop()
             raise
@@ -258,7 +262,7 @@ class Browser:
             async with asyncio.timeout(_READY_S):
                 while (metrics := await self._windows.next()) is None:
                     pass
-        except (TimeoutError, DevtoolsError) as error:
+        except TimeoutError as error:
             raise NotUp(f"Chromium opened no page within {_READY_S:g} s. Its log:\n{self._child.tail()}") from error
         if metrics.inner != self._viewport:
             raise NotUp(

@@ -1,8 +1,8 @@
 // Requests, and interrupts -> the running cell stops, and nothing else does.
 //
-// Flows in: what a thread reads from the pipes, and cells that come straight. Flows out: requests; a call for a cell that waits; an exception that cannot
-// be caught for a cell that computes. Decided here: ask first. A thread that is busy for 50 ms is stopped from outside; one
-// that is free hears the question. What the thread says counts once, and in order, whatever a stop has thrown away.
+// Flows in: what a thread reads from the pipes, and cells that come straight. Flows out: requests; a call for a cell that waits;
+// an exception that cannot be caught for a cell that computes. Decided here: ask first. A thread that is busy for 50 ms is stopped
+// from outside; one that is free hears the question. What the thread says counts once, and in order, whatever a stop has thrown away.
 'use strict';
 
 const net = require('node:net');

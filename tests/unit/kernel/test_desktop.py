@@ -20,6 +20,7 @@ from Xlib.ext import xtest
 
 from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.desktop import Desktop, _number_from
+from cellwright_kernel.desktop_keeper import DesktopKeeper
 from cellwright_kernel.wire import HostSettings
 
 pytestmark = [pytest.mark.slow]
@@ -159,6 +160,51 @@ async def test_a_child_is_ended_with_what_it_started(tmp_path: Path) -> None:
     await child.stop(gently_s=0.1)
     await _until(lambda: not _runs(pid))
     assert child.how_it_ended() == "stubborn was ended by SIGKILL."
+
+
+@pytest.mark.parametrize(
+    "is_at",
+    [
+        lambda again: "Xvnc" in again._children,
+        lambda again: again._number is not None,
+        lambda again: "openbox" in again._children,
+    ],
+    ids=["the server", "the root window", "the window manager"],
+)
+async def test_a_display_that_dies_while_it_is_started_again_is_said_so(
+    tmp_path: Path, is_at: Callable[[Desktop], bool]
+) -> None:
+    """Whatever it was at: it is no fault of the kernel host, which would end of one."""
+    notes: list[str] = []
+    settings = HostSettings(door="fd:3", home=str(tmp_path), browser=False)
+    keeper = DesktopKeeper(settings, tmp_path, {}, notes.append)
+    await keeper.start(asyncio.Event())
+    keeping = asyncio.ensure_future(keeper.keep())
+    first = keeper._desktop
+    os.kill(first._children["Xvnc"].pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        while keeper._desktop is first or not is_at(keeper._desktop):  # noqa: ASYNC110 - the very moment is meant
+            await asyncio.sleep(0)
+        os.kill(keeper._desktop._children["Xvnc"].pid, signal.SIGKILL)
+        while not keeping.done() and len(notes) < 2:  # noqa: ASYNC110 - others note, not we
+            await asyncio.sleep(0.005)
+    keeping.cancel()
+    await asyncio.wait({keeping})
+    await keeper.stop()
+    assert keeping.cancelled() or keeping.exception() is None
+    assert {note.partition(".")[0] for note in notes} == {"Xvnc was ended by SIGKILL"}
+
+
+async def test_keys_are_let_go_again_once_a_stopped_server_goes_on(desktop: Desktop) -> None:
+    server = desktop._children["Xvnc"].pid
+    os.kill(server, signal.SIGSTOP)
+    for _ in range(20):  # more than there are threads
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await desktop.release_keys()
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 2) == 1
+    os.kill(server, signal.SIGCONT)
+    assert await desktop.release_keys() == 0
 
 
 def _window(connection: xlib.Display) -> xlib.X:
