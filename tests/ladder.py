@@ -22,7 +22,7 @@ from tests.serving import alive, descendants
 DEADLINE_S = 2.0
 ENDED_S = 4.5
 """Seconds after the deadline by which every cell is answered: the ladder's three, its grace, and the way."""
-GONE_S = 5.0
+GONE_S = 15.0
 MOST_DEAD = 32
 """Children that a cell forked by hand and never waited for are its kernel's to wait for, as in any program; a crowd of them is not."""
 

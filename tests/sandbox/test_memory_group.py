@@ -20,7 +20,7 @@ from cellwright.session import Session
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
-GONE_S = 5.0
+GONE_S = 20.0
 KILLED = """
 import asyncio
 from cellwright.session import Session

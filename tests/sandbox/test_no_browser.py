@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -29,7 +30,8 @@ def programs(session: Session) -> dict[str, int]:
     """The name and the id of each program of the desktop."""
     found = {}
     for pid in descendants(session.info.pid):
-        found[Path(f"/proc/{pid}/comm").read_text().strip()] = pid
+        with contextlib.suppress(OSError):  # it has just ended
+            found[Path(f"/proc/{pid}/comm").read_text().strip()] = pid
     return found
 
 

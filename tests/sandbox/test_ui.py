@@ -25,7 +25,7 @@ _HELPERS = f"""
 import os, pathlib, signal, subprocess
 pathlib.Path('dialog.py').write_text({_DIALOG!r})
 def dialog(name):
-    return subprocess.Popen(['/usr/bin/python3', 'dialog.py', name])
+    return subprocess.Popen(['/usr/bin/python3', 'dialog.py', name], stderr=subprocess.DEVNULL)
 def tk(title):
     code = f'import tkinter; w = tkinter.Tk(); w.title({{title!r}}); w.geometry("300x80"); w.mainloop()'
     return subprocess.Popen(['/usr/bin/python3', '-c', code])

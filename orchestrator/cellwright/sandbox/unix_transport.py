@@ -145,7 +145,7 @@ class _Connection:
 
     async def send(self, request: httpx2.Request, silence_s: float | None) -> None:
         self._has_head = self.is_whole = False
-        self.headers = []
+        self.headers, self._pieces = [], []  # an answer that was not read may have left some
         head = [b"%s %s HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
         head += [b"%s: %s\r\n" % header for header in request.headers.raw]
         try:

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from cellwright.errors import SandboxLost
 from cellwright.sandbox import door as doors
 from cellwright.sandbox.door import Door
+from cellwright.sandbox.unix_transport import UnixTransport
 from cellwright_kernel.wire import Event
 
 Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -19,7 +21,7 @@ Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 
 @pytest.fixture(autouse=True)
 def _less_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANSWER_S", "LATE_S", "RESTART_S", "FILE_S", "SILENCE_S"):
+    for name in ("ANSWER_S", "LATE_S", "SO_FAR_S", "RESTART_S", "FILE_S", "SILENCE_S"):
         monkeypatch.setattr(doors, name, 0.3)
 
 
@@ -29,6 +31,10 @@ async def _read(door: Door) -> bytes:
 
 async def _late(door: Door) -> list[Event]:
     return [event async for event in door.late()]
+
+
+async def _so_far(door: Door) -> list[Event]:
+    return [event async for event in door.so_far()]
 
 
 ASKED: dict[str, Callable[[Door], Awaitable[object]]] = {
@@ -41,6 +47,7 @@ ASKED: dict[str, Callable[[Door], Awaitable[object]]] = {
     "delete a file": lambda door: door.delete_file("a"),
     "ready": lambda door: door.ready(0),
     "late": _late,
+    "so far": _so_far,
 }
 
 
@@ -198,3 +205,19 @@ async def test_an_answer_that_came_before_it_was_asked_for_is_nobodys(tmp_path: 
         for _ in range(4):  # turns of the loop, until it was read
             await asyncio.sleep(0)
         assert await _read(door) == b"asked"
+
+
+async def test_what_was_not_read_of_an_answer_is_not_read_as_the_next_one(tmp_path: Path) -> None:
+    answers = iter([whole(b"first"), whole(b"second")])
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(65536):
+            writer.write(next(answers))
+            await writer.drain()
+
+    async with host(tmp_path / "door", answer):
+        transport = UnixTransport(tmp_path / "door")
+        await (await transport.handle_async_request(httpx2.Request("GET", "http://sandbox/"))).aclose()
+        response = await transport.handle_async_request(httpx2.Request("GET", "http://sandbox/"))
+        assert await response.aread() == b"second"
+        await transport.aclose()

@@ -43,7 +43,8 @@ def test_forks_of_forks_give_way_and_a_cells_own_do_not(kernel):
         "    return eval(os.read(r, 100))\n"
         "niceness(3)"
     )
-    assert kernel.run(code).outputs == [("result", "[0, 19, 19]")]
+    # from 3.12 on Python warns of forks where there are threads
+    assert [shown for shown in kernel.run(code).outputs if shown[0] != "stderr"] == [("result", "[0, 19, 19]")]
 
 
 def test_a_crowd_of_dead_children_is_reaped_when_the_kernel_is_asked_and_a_few_are_left_to_the_code(kernel):

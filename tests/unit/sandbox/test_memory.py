@@ -111,6 +111,23 @@ def test_reasons_why_the_second_version_is_not_used(
     assert left(tmp_path) == []
 
 
+def test_a_group_that_no_process_may_move_to_is_none(v2: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Linux kernel says so only at the move."""
+    make = Path.mkdir
+
+    def mkdir(path: Path, *args: object, **options: object) -> None:
+        make(path, *args, **options)
+        if path.name.startswith("cellwright-"):
+            (path / "cgroup.procs").unlink()
+            (path / "cgroup.procs").symlink_to("/dev/full")
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    group = memory_group(512 * MIB, proc=v2())
+    assert isinstance(group, NoGroup)
+    assert group.reason.startswith(f"cgroup v2: no process of ours may move to a group in {tmp_path}/groups/user; ")
+    assert left(tmp_path) == []
+
+
 def test_memory_controller_is_given_on_where_it_is_ours_to_give(v2: Tree, tmp_path: Path) -> None:
     group = memory_group(512 * MIB, proc=v2(given="cpu"))
     assert isinstance(group, MemoryGroup)
