@@ -70,6 +70,8 @@ class DesktopKeeper:
         self._clipboard = Keeper(folder / "clipboard")
         self._bus = ProgramBus(folder, settings.home)
         self._browser: Browser | None = None
+        self._display = ""
+        """Its name; it stays, since the kernels know it."""
         self._last: Screenshot | None = None
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
         self._is_watching = False
@@ -101,14 +103,15 @@ class DesktopKeeper:
             NotUp: what did not come up, with the end of its log.
         """
         await self._desktop.start_display()
-        await self._bus.open(self._desktop.display)
+        self._display = self._desktop.display
+        await self._bus.open(self._display)
         if self._settings.browser:
-            self._browser = Browser(self._settings, self._desktop.display, self._folder, self._environment)
+            self._browser = Browser(self._settings, self._display, self._folder, self._environment)
         failed: list[Exception] = []
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._desktop.start_window_manager())
-                group.create_task(self._clipboard.start(self._desktop.display))
+                group.create_task(self._clipboard.start(self._display))
                 if self._browser is not None:
                     group.create_task(self._browser.start())
                     await _port_of(self._browser)
@@ -184,7 +187,7 @@ class DesktopKeeper:
             return False
         self._restarted_at.append(now)
         try:
-            self._note(f"{what} {await self._restart_what_ended()}")
+            self._note(f"{what} {await self._restarted()}")
         except (NotUp, OSError) as error:  # the latter: its files could not be written, since the disk is full, say
             self._note(f"{what} It could not be started again: {error}")
             return False
@@ -194,9 +197,17 @@ class DesktopKeeper:
         fault = self._desktop.fault or (self._browser and self._browser.fault) or "The desktop ended."
         return fault.partition(" Its log:")[0]
 
-    async def _restart_what_ended(self) -> str:
+    async def _restarted(self) -> str:
+        """Start again what ended, and if that fails once more: it may have been ended again meanwhile."""
+        had_display = self._desktop.has_display
+        try:
+            return await self._restart_what_ended(had_display=had_display)
+        except (NotUp, OSError):
+            return await self._restart_what_ended(had_display=had_display and self._desktop.has_display)
+
+    async def _restart_what_ended(self, *, had_display: bool) -> str:
         """Start again what does not run, and no more than that; return what it means, as a sentence."""
-        if not self._desktop.has_display:
+        if not had_display:
             await self._restart_desktop()
             if self._browser is None:
                 return "The display was started again; windows are closed."
@@ -208,8 +219,8 @@ class DesktopKeeper:
         return "A new browser was started on the same profile; pages that were open are closed."
 
     async def _restart_desktop(self) -> None:
-        """Start display and browser again; the display's number must stay, since the kernels know it."""
-        display = self._desktop.display
+        """Start display and browser again."""
+        display = self._display
         if self._browser is not None:
             await self._browser.stop()
         await self._clipboard.stop()

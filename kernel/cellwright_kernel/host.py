@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cellwright_kernel import processes
+from cellwright_kernel import processes, sentences
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.egress import Forwarder, proxy_environment
 from cellwright_kernel.kernel_process import COMMANDS
@@ -142,7 +142,10 @@ class Host:
         try:
             await asyncio.shield(self._starting)
             if self._desktop is not None and self._desktop.usable.is_set():
-                await self._desktop.keep()
+                try:
+                    await self._desktop.keep()
+                except Exception as error:
+                    self.kernels.note(sentences.unkept(error))
         finally:
             self._starting.cancel()
 

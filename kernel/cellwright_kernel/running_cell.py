@@ -126,8 +126,10 @@ class RunningCell:
     async def unless_ended(self, work: Coroutine[Any, Any, Any]) -> None:
         """Wait for something that the cell needs, and give it up when the cell ends before."""
         doing = asyncio.ensure_future(work)
-        await asyncio.wait({doing, self.ended}, return_when=asyncio.FIRST_COMPLETED)
-        doing.cancel()
+        try:
+            await asyncio.wait({doing, self.ended}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            doing.cancel()
 
     def close(self, status: CellStatus, generation: int, *, screen_changed: bool = True) -> None:
         """Nothing more comes."""

@@ -143,6 +143,14 @@ def host_fault(error: BaseException) -> str:
     return f"The kernel host failed at this cell ({type(error).__name__}: {error}). A new kernel is started."
 
 
+def unkept(error: BaseException) -> str:
+    """Return what to say when the kernel host itself failed at keeping the desktop."""
+    return (
+        f"The kernel host failed at watching display and browser ({type(error).__name__}: {error}). They run on, with all "
+        "windows and pages, but what ends of them is not started again. Open a new session for a desktop that is."
+    )
+
+
 def _usually(how: str) -> str:
     """Return what such an end usually means, with a space before it; empty where nothing is usual."""
     if "exited with status" in how:
