@@ -211,16 +211,61 @@ other = await context.new_page()
 await other.set_content('<title>Second</title><button>Only here</button>')
 log([(one.name, one.states) for one in ui.find('page')])
 log(len(ui.find('button', 'Send')))
-await other.evaluate('() => { setTimeout(() => { const end = Date.now() + 3500; while (Date.now() < end); }) }')
+await other.evaluate('() => { setTimeout(() => { const end = Date.now() + 9000; while (Date.now() < end); }) }')
 log(ui.tree().problems)
+for ask in (lambda: ui.find('button', 'Only here'), lambda: ui.wait('button', 'Only here', timeout=0)):
+    try:
+        log(ask())
+    except (LookupError, TimeoutError) as error:
+        log(str(error).partition(' With this role')[0])
 await other.close()
 await page.bring_to_front()
 log(ui.wait('button', 'Send').name)"""
+    hangs = (
+        "The page about:blank did not answer within 2 s: it is very large, computes, or shows a dialog. "
+        "Its elements are not listed."
+    )
+    missing = f"There is no button named 'Only here' in what was read of the screen, which is not all. {hangs}"
     assert await _said(session, code) == [
         "[('Second', ()), ('Orders', ('hidden',))]",
         "0",
-        "('The page about:blank does not answer: it computes, or shows a dialog. Its elements are not listed.',)",
+        f"({hangs!r},)",
+        missing,
+        f"It did not come within 0 s. {missing}",
         "Send",
+    ]
+
+
+async def test_a_page_with_too_many_elements_says_so_in_both_languages(session: Session) -> None:
+    await _said(
+        session,
+        "await page.set_content(''.join(f'<button>c{at}</button>' for at in range(5200)))\nui.wait('button', 'c4000')",
+    )
+    code = """
+try:
+    log(ui.find(name='c5199'))
+except LookupError as error:
+    log(error)
+log(len(ui.find('button')))"""
+    told = "Only the first 5,000 elements of the page about:blank were read; "
+    missing, count = await _said(session, code)
+    assert missing.startswith(
+        f"There is no element named 'c5199' in what was read of the screen, which is not all. {told}"
+    )
+    assert count == "5000"
+    code = "try { await ui.find({ name: 'c5199' }) } catch (error) { console.log(error.name, error.message) }"
+    assert await _said(session, code, "javascript") == [f"LookupError {missing}"]
+
+
+async def test_javascript_is_told_of_what_is_no_text(session: Session) -> None:
+    code = """
+for (const ask of [() => ui.find({ name: /far/ }), () => ui.wait({ role: 5 }), () => ui.tree(['x'])]) {
+  try { await ask() } catch (error) { console.log(error.name, error.message) }
+}"""
+    assert await _said(session, code, "javascript") == [
+        "TypeError name is a text, such as 'OK'; it was /far/.",
+        "TypeError role is a text, such as 'OK'; it was 5.",
+        "TypeError window is a text, such as 'OK'; it was [ 'x' ].",
     ]
 
 

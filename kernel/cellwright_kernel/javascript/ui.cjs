@@ -20,7 +20,7 @@ const FRAME_MS = 1_000;
 const FRAMES = 30;
 const PAGES = 50;
 const AGAIN_MS = 100;
-const SILENT = 'does not answer: it computes, or shows a dialog. Its elements are not listed.';
+const SILENT = 'it is very large, computes, or shows a dialog. Its elements are not listed.';
 const NO_BROWSER = 'Pages are not listed: the browser cannot be reached. Name `page` in a cell to connect anew.';
 
 const { setTimeout, clearTimeout } = globalThis;
@@ -35,11 +35,11 @@ class Ui {
   }
 
   tree(window) {
-    return this.#asks.whole(async (failure) => treeOf(await this.#look('tree', { window }, failure)));
+    return this.#asks.whole(async (failure) => treeOf(await this.#look('tree', texts({ window }), failure)));
   }
 
   find(asked) {
-    return this.#asks.whole(async (failure) => found(await this.#look('find', wanted(asked), failure)));
+    return this.#asks.whole(async (failure) => certain(await this.#look('find', wanted(asked), failure), failure));
   }
 
   wait(asked, timeout) {
@@ -77,9 +77,10 @@ class Ui {
     if (!browser?.isConnected()) return [{ problem: NO_BROWSER }];
     const open = browser.contexts().flatMap((context) => context.pages());
     const pages = open.filter((page) => !page.isClosed()).slice(0, PAGES);
-    const raws = await Promise.all(pages.map((page) => answerOf(page, measured)));
+    const raws = await Promise.all(pages.map((page) => answerOf(page, measured, MEASURE_MS)));
     const inSight = await this.#ask('in_sight', [], raws, failure);
-    const withElements = async (raw, at) => (inSight[at] ? { ...raw, ...(await answerOf(pages[at], read)) } : raw);
+    const withElements = async (raw, at) =>
+      inSight[at] ? { ...raw, ...(await answerOf(pages[at], read, SNAPSHOT_MS)) } : raw;
     return Promise.all(raws.map(withElements));
   }
 }
@@ -90,7 +91,10 @@ function installUi(asks, browser) {
   offer('ui', {
     /** All windows with what is in them; as text an outline, one line an element. */
     tree: (window) => ui.tree(window),
-    /** The elements with a role and a name: ui.find({ role: 'button', name: 'OK' }). */
+    /**
+     * The elements with a role and a name: ui.find({ role: 'button', name: 'OK' }). A LookupError when there is none, but
+     * not all was read.
+     */
     find: (asked) => ui.find(asked),
     /** The first of them, once it is there. */
     wait: (asked, timeout) => ui.wait(asked, timeout),
@@ -98,11 +102,13 @@ function installUi(asks, browser) {
 }
 
 /** What a page says; it never fails for what a page does. */
-async function answerOf(page, asked) {
+async function answerOf(page, asked, limitMs) {
   try {
     return await asked(page);
   } catch (error) {
-    const why = error.isLate ? SILENT : `was not read: ${String(error.message).split('\n')[0]}`;
+    const isLate = error.isLate || error.name === 'TimeoutError';
+    const late = `did not answer within ${limitMs / 1_000} s: ${SILENT}`;
+    const why = isLate ? late : `was not read: ${String(error.message).split('\n')[0]}`;
     return { url: page.url(), problem: `The page ${page.url()} ${why}` };
   }
 }
@@ -142,8 +148,17 @@ function framesIn(nodes) {
 
 /** `ui.find('button', 'OK')` is not what is offered: one object, whose fields have names. */
 function wanted(asked) {
-  if (typeof asked === 'object' && asked !== null) return asked;
+  if (typeof asked === 'object' && asked !== null) return texts(asked);
   throw new TypeError(`ui.find and ui.wait take an object: { role: 'button', name: 'OK' }; it was ${inspect(asked)}.`);
+}
+
+function texts(asked) {
+  for (const field of ['role', 'name', 'window']) {
+    const said = asked[field] ?? null;
+    if (said === null || typeof said === 'string') continue;
+    throw new TypeError(`${field} is a text, such as 'OK'; it was ${inspect(said)}.`);
+  }
+  return asked;
 }
 
 function milliseconds(asked, timeout) {
@@ -169,6 +184,14 @@ class Found extends Array {
       },
     });
   }
+}
+
+/** What was found; that there is nothing is no answer when not all was read. */
+function certain(answer, failure) {
+  if (answer.elements.length || answer.isWhole) return found(answer);
+  failure.name = 'LookupError';
+  failure.message = answer.missing;
+  throw failure;
 }
 
 function found({ elements, missing }) {

@@ -70,7 +70,11 @@ async def _answered(looking: Looking, asked: str, pages: list[Message], *argumen
     if asked == "tree":
         return _plain_tree(tree.of_window(window))
     found = tree.find(role, name, exact=bool(exact), window=window)
-    return {"elements": [_plain(one, is_whole=False) for one in found[:_AT_MOST]], "missing": found.missing}
+    return {
+        "elements": [_plain(one, is_whole=False) for one in found[:_AT_MOST]],
+        "missing": found.missing,
+        "isWhole": found.is_whole,
+    }
 
 
 def _plain_tree(tree: Tree) -> Message:

@@ -31,7 +31,9 @@ _PAGES: Final = 50
 _AGAIN_S: Final = 0.1
 _GRACE_S: Final = 30.0
 """What a look may take in a thread, where only its end can be waited for."""
-_SILENT: Final = "does not answer: it computes, or shows a dialog. Its elements are not listed."
+_SILENT: Final = (
+    "did not answer within {:g} s: it is very large, computes, or shows a dialog. Its elements are not listed."
+)
 _NO_BROWSER: Final = "Pages are not listed: the browser cannot be reached. Name `page` in a cell to connect anew."
 
 _T = TypeVar("_T")
@@ -76,9 +78,14 @@ class Ui:
             name: What stands in its name; case makes no difference.
             exact: True: its whole name.
             window: Only within windows with this in their title.
+
+        Raises:
+            LookupError: nothing was found, but not all was read (a page or program did not answer, or has too many
+                elements), so that it may be there; with what was not read. `wait` asks again.
         """
         _text(role, "role"), _text(name, "name"), _text(window, "window")
-        return self._do(self._look(is_for_windows=is_window(role))).find(role, name, exact=exact, window=window)
+        tree = self._do(self._look(is_for_windows=is_window(role)))
+        return tree.find(role, name, exact=exact, window=window).certain()
 
     def wait(
         self,
@@ -99,7 +106,7 @@ class Ui:
             window: As for `find`; it need not be there yet.
 
         Raises:
-            TimeoutError: it did not come; with what there is.
+            TimeoutError: it did not come; with what there is, and what could not be read.
         """
         _text(role, "role"), _text(name, "name"), _text(window, "window")
         limit_s = limit_of(timeout)
@@ -146,19 +153,20 @@ class Ui:
             return [{"problem": _NO_BROWSER}]
         pages = [page for context in browser.contexts for page in context.pages]
         pages = [page for page in pages[:_PAGES] if not page.is_closed()]
-        raws = await asyncio.gather(*(_answer(page, _measured(page)) for page in pages))
+        raws = await asyncio.gather(*(_answer(page, _measured(page), _MEASURE_S) for page in pages))
         in_sight = await asyncio.wrap_future(self._thread.submit(self._looking.in_sight(raws)))
         seen = [page for page, is_seen in zip(pages, in_sight, strict=True) if is_seen]
-        more = iter(await asyncio.gather(*(_answer(page, _read(page)) for page in seen)))
+        more = iter(await asyncio.gather(*(_answer(page, _read(page), _SNAPSHOT_S) for page in seen)))
         return [raw | next(more) if is_seen else raw for raw, is_seen in zip(raws, in_sight, strict=True)]
 
 
-async def _answer(page: Page, asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+async def _answer(page: Page, asked: Coroutine[Any, Any, dict[str, Any]], limit_s: float) -> dict[str, Any]:
     """Return what a page says, in the form that `PageReader` takes; never raises for what a page does."""
     try:
         return await asked
     except Exception as error:
-        why = _SILENT if isinstance(error, TimeoutError) else f"was not read: {str(error).partition(chr(10))[0]}"
+        is_late = type(error).__name__ == "TimeoutError"  # Playwright's own is of another type
+        why = _SILENT.format(limit_s) if is_late else f"was not read: {str(error).partition(chr(10))[0]}"
         return {"url": page.url, "problem": f"The page {page.url} {why}"}
 
 

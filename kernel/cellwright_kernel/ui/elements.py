@@ -91,9 +91,11 @@ class Element:
 class Found(list[Element]):
     """The elements that were asked for, in the tree's order; when there is none, asking for one says what there is."""
 
-    def __init__(self, elements: Iterable[Element], missing: str) -> None:
+    def __init__(self, elements: Iterable[Element], missing: str, *, is_whole: bool = True) -> None:
         super().__init__(elements)
         self.missing = missing
+        self.is_whole = is_whole
+        """Whether all that is on the screen was read."""
 
     @overload
     def __getitem__(self, at: SupportsIndex) -> Element: ...
@@ -109,6 +111,16 @@ class Found(list[Element]):
             raise LookupError(self.missing)
         return super().__getitem__(at)
 
+    def certain(self) -> Found:
+        """Return itself.
+
+        Raises:
+            LookupError: it is empty, but not all was read, so that nothing follows from that; with what was not.
+        """
+        if not self and not self.is_whole:
+            raise LookupError(self.missing)
+        return self
+
     def __await__(self) -> Generator[None, None, Found]:
         """So that `await ui.find(...)` is right as well."""
         return self
@@ -122,6 +134,8 @@ class Tree:
     windows: tuple[Element, ...]
     problems: tuple[str, ...] = ()
     """What could not be read, and why; a sentence each."""
+    unread: tuple[str, ...] = ()
+    """Those of them because of which something on the screen may be missing here."""
 
     def __iter__(self) -> Iterator[Element]:
         """Every element, in the outline's order."""
@@ -162,20 +176,22 @@ class Tree:
         kept = tuple(window for window in self.windows if _is_titled(window, title))
         if not kept:
             raise LookupError(f"There is no window {title!r} on the screen; {self._windows_there()}")
-        return Tree(kept, self.problems)
+        return Tree(kept, self.problems, self.unread)
 
     def find(self, role: str | None, name: str | None, *, exact: bool = False, window: str | None = None) -> Found:
         """Return the elements of such windows with this role, in ARIA's or AT-SPI's words, and this in their name."""
         try:
             tree = self.of_window(window)
         except LookupError as missing:
-            return Found((), str(missing))
+            return Found((), " ".join((str(missing), *self.unread)), is_whole=not self.unread)
         found = [element for element in tree if _fits(element, role, name, exact=exact)]
-        return Found(found, "" if found else tree._missing(role, name))
+        return Found(found, "" if found else tree._missing(role, name), is_whole=not self.unread)
 
     def _missing(self, role: str | None, name: str | None) -> str:
         what = (role or "element") + (f" named {name!r}" if name is not None else "")
         sentences = [f"There is no {what} on the screen."]
+        if self.unread:
+            sentences = [f"There is no {what} in what was read of the screen, which is not all.", *self.unread]
         if role is not None and (names := [one.name or one.value for one in self if _has_role(one, role)]):
             sentences.append(f"With this role there are: {_listed(map(_quoted, names))}.")
         elif name is not None and (named := [one for one in self if _fits(one, None, name, exact=False)]):
@@ -183,7 +199,7 @@ class Tree:
         else:
             roles = Counter(element.role for element in self)
             sentences.append(f"There are: {_listed(f'{count} {kind}' for kind, count in roles.most_common())}.")
-        sentences += self.problems
+        sentences += [problem for problem in self.problems if problem not in self.unread]
         if mute := [window.name for window in self.windows if MUTE in window.note]:
             sentences.append(f"No elements are known of {_listed(map(_quoted, mute))}: look at a screenshot.")
         return " ".join(sentences)

@@ -2,7 +2,8 @@
 
 Flows in: for each page its ARIA snapshot as JSON, with boxes, and what it says of its window, its zoom and its frames.
 Flows out: a `page` element each. Decided here: where a page's point is on the screen (the window's place, its own tool
-bars, zoom, pinch, and the frames in between); what is in sight of an element; which elements only hold others.
+bars, zoom, pinch, and the frames in between); what is in sight of an element; which elements only hold others; how many
+are read, and what is said when there are more.
 
 All of it is a page's word: numbers that are none, or beyond measure, are left out.
 """
@@ -29,6 +30,8 @@ _NOT_FOCUSED: Final = frozenset({"generic", "document", "iframe"})
 """The body is a page's active element while nothing is focused."""
 _DEPTH: Final = 80
 _MOST: Final = 5_000
+_HOLDERS_MOST: Final = 20_000
+"""Of those that only hold others, and are no elements of the tree."""
 _FAR: Final = 1e6
 
 
@@ -61,6 +64,8 @@ class PageReader:
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self._raw = raw
         self._left = _MOST
+        self._holders_left = _HOLDERS_MOST
+        self._is_cut = self._is_too_deep = False
 
     def page(self) -> Element | None:
         """Return the page as an element; None when it is not in sight, or says nothing of where it is."""
@@ -69,14 +74,34 @@ class PageReader:
         if space is None or not measure or "snapshot" not in self._raw:
             return None
         children = self._elements(self._raw["snapshot"], space, 0)
-        title, url = clean(measure.get("title", "")), clean(self._raw.get("url", ""))
+        title, url = clean(measure.get("title", "")), self._url
         return Element("page", title, space.sight, note=url, children=tuple(children), seen=space.sight)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the page was left out, once it was read; a sentence each."""
+        sentences = []
+        if self._is_cut:
+            sentences.append(
+                f"Only the first {_MOST:,} elements of the page {self._url} were read; the others are not listed: "
+                "use Playwright's `page` for them."
+            )
+        if self._is_too_deep:
+            sentences.append(
+                f"Of the page {self._url} what lies more than {_DEPTH} elements deep was not read: use Playwright's "
+                "`page` for that."
+            )
+        return tuple(sentences)
+
+    @property
+    def _url(self) -> str:
+        return clean(self._raw.get("url", ""))
 
     def _elements(self, nodes: object, space: _Space, depth: int) -> Iterable[Element]:
         for node in nodes if isinstance(nodes, list) else ():
-            if self._left <= 0 or depth > _DEPTH:
+            self._is_too_deep |= depth > _DEPTH
+            if self._is_cut or depth > _DEPTH:
                 return
-            self._left -= 1
             if isinstance(node, str):
                 node = {"role": "text", "text": node}  # noqa: PLW2901 - two forms of one thing
             if isinstance(node, Mapping):
@@ -84,12 +109,15 @@ class PageReader:
 
     def _element(self, node: Mapping[str, Any], space: _Space, depth: int) -> Iterable[Element]:
         role, name, text = clean(node.get("role", "")), clean(node.get("name") or ""), clean(node.get("text") or "")
-        inner = self._inner_space(node, space) if role == "iframe" else space
-        children = tuple(self._elements(node.get("children"), inner, depth + 1)) if inner else ()
         value = text if role in _FIELDS or name else ""
         if not name and role not in _FIELDS:
             name = text
-        if role in HOLDERS and not name and not value and node.get("cursor") != "pointer":
+        is_holder = role in HOLDERS and not name and not value and node.get("cursor") != "pointer"
+        if not self._may_read(is_holder=is_holder):
+            return
+        inner = self._inner_space(node, space) if role == "iframe" else space
+        children = tuple(self._elements(node.get("children"), inner, depth + 1)) if inner else ()
+        if is_holder:
             yield from children
             return
         box = _box_of(node, space)
@@ -98,6 +126,15 @@ class PageReader:
         if box is not None and seen is None:
             states = (*states, "offscreen")
         yield Element(role, name, box, states, "" if value == name else value, "", children, seen)
+
+    def _may_read(self, *, is_holder: bool) -> bool:
+        """Count one more; False: it is one too many, and it and what follows are left out."""
+        if is_holder:
+            self._holders_left -= 1
+        else:
+            self._left -= 1
+        self._is_cut = self._left < 0 or self._holders_left < 0
+        return not self._is_cut
 
     def _inner_space(self, node: Mapping[str, Any], space: _Space) -> _Space | None:
         frames = self._raw.get("frames")

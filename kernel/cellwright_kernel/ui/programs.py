@@ -109,8 +109,10 @@ class Programs:
         if any(one.silent for one in said):
             self._forget()  # an answer that never comes would be waited for as long as the connection lasts
         problems = [problem for one in said for problem in one.problems]
-        if left.count <= 0:
-            problems.append(f"Of native programs the first {_MOST} elements were read, no more.")
+        if left.count < 0:
+            problems.append(f"Only the first {_MOST:,} elements of native programs were read.")
+        if left.is_cut:
+            problems.append(f"Of a native program's element that holds more than {_CHILDREN}, only so many were read.")
         return Said(
             tuple(window for one in said for window in one.windows),
             tuple(problems),
@@ -153,6 +155,8 @@ class _Left:
     """How many elements may still be read."""
 
     count: int
+    is_cut: bool = False
+    """Whether some element holds more than are read of one."""
 
 
 class _Reader:
@@ -189,6 +193,7 @@ class _Reader:
             return []
         if not is_showing(words):
             return []
+        self._left.is_cut |= len(children) > _CHILDREN
         kind, said = aria_role(clean(role)), clean(called)
         seen = box if sight is None else overlap(box, sight)
         within = [self._element(*one, seen if depth == 0 else sight, depth + 1) for one in _references(children)]

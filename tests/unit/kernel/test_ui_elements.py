@@ -125,3 +125,14 @@ async def test_awaiting_what_is_there_already_gives_it() -> None:
     assert await _TREE is _TREE
     assert await _OK is _OK
     assert list(await _TREE.find("button", "OK")) == [_OK]
+
+
+def test_that_nothing_was_found_is_no_answer_when_not_all_was_read() -> None:
+    told = "The page http://a/ did not answer."
+    tree = Tree((Element("window", "Plain", note="tk"),), (told,), (told,))
+    for found in (tree.find("button", "OK"), tree.find("button", None, window="gone")):
+        assert (list(found), found.is_whole) == ([], False)
+        with pytest.raises(LookupError, match=f"{told}"):
+            found.certain()
+    assert len(tree.find("window", None).certain()) == 1
+    assert tree.of_window("plain").unread == (told,)

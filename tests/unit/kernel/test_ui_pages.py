@@ -106,12 +106,69 @@ def test_a_page_that_says_nonsense_of_its_place_is_no_page(measure: dict[str, An
     assert PageReader({"url": "", "measure": _measure(**measure), "snapshot": []}).page() is None
 
 
+_WHOLE = (0, 0, 1440, 987)
+
+
+def _tree_of_buttons(count: int) -> Tree:
+    buttons = [{"role": "button", "name": f"c{at}", "box": _box(0, 0, 9, 9)} for at in range(count)]
+    raw = {"url": "http://a/", "measure": _measure(), "snapshot": [{"role": "generic", "children": buttons}]}
+    return assembled([_window("Orders - Chromium", _WHOLE)], Said(), [raw])
+
+
+def test_a_page_with_as_many_elements_as_are_read_is_read_whole() -> None:
+    tree = _tree_of_buttons(5000)
+    assert len(tree.find("button", None)) == 5000
+    assert (tree.problems, tree.find("button", "c5000").certain()) == ((), [])
+
+
+def test_a_page_with_more_elements_than_are_read_says_so_wherever_one_is_missing() -> None:
+    tree = _tree_of_buttons(5001)
+    told = (
+        "Only the first 5,000 elements of the page http://a/ were read; the others are not listed: use Playwright's "
+        "`page` for them."
+    )
+    assert (tree.problems, tree.unread) == ((told,), (told,))
+    assert str(tree).startswith(f"({told})\n")
+    found = tree.find("button", "c5000")
+    assert found == []
+    said = "There is no button named 'c5000' in what was read of the screen, which is not all. " + told
+    assert found.missing.startswith(f"{said} With this role there are: ")
+    with pytest.raises(LookupError, match="which is not all"):
+        found.certain()
+    assert len(tree.find("button", "c4999").certain()) == 1
+
+
+def test_what_is_not_found_is_uncertain_only_when_something_on_the_screen_was_not_read() -> None:
+    browser, dialog = _window("Orders - Chromium", _WHOLE), _window("Save", (1, 81, 198, 98), 5)
+    hangs, no_browser = {"url": "http://a/", "problem": "It hangs."}, {"problem": "No browser."}
+    no_programs = Said(problems=("No bus.",))
+
+    def unread(windows: list[Window], said: Said | None, *pages: dict[str, Any]) -> tuple[str, ...]:
+        return assembled(windows, said, pages).unread
+
+    assert unread([browser], Said(), hangs) == ("It hangs.",)
+    assert unread([browser], Said(), no_browser) == ("No browser.",)
+    assert unread([dialog], Said(), no_browser) == ()
+    assert unread([dialog, browser], no_programs) == ("No bus.",)
+    assert unread([browser], no_programs) == ()
+    assert unread([dialog, browser], None) == ()
+
+
 def test_a_page_without_end_is_read_so_far_and_no_further() -> None:
     assert len(_read(*({"role": "button"} for _ in range(9000)))) == 5000
+    assert len(_read(*({"role": "generic", "children": [{"role": "link"}]} for _ in range(9000)))) == 5000
+    empty = [{"role": "generic"} for _ in range(20_001)]
+    reader = PageReader({"url": "http://a/", "measure": _measure(), "snapshot": empty})
+    assert (reader.page() is not None, len(reader.problems)) == (True, 1)
     deep: dict[str, Any] = {"role": "list"}
     for _ in range(300):
         deep = {"role": "list", "children": [deep]}
     assert sum(1 for one in Tree(tuple(_read(deep)))) == 81
+    reader = PageReader({"url": "http://a/", "measure": _measure(), "snapshot": [deep]})
+    assert (reader.page() is not None, reader.problems) == (
+        True,
+        ("Of the page http://a/ what lies more than 80 elements deep was not read: use Playwright's `page` for that.",),
+    )
 
 
 def _window(title: str, box: tuple[int, int, int, int], pid: int = 1, **more: bool) -> Window:
