@@ -44,12 +44,9 @@ from cellwright_kernel.wire import HostSettings
 
 _BACKGROUND = 0x3A5F7D
 """RGB. Not black, so that a black screenshot always means a fault."""
-
 _UP_S = 10.0
 """Xvnc is up in 0.1 s and openbox in 0.05 s; the rest is room for a machine under load."""
-
 _CAUSE_S = 0.2
-
 _LEFT = {
     "Xvnc": "Every window that was open is gone.",
     "openbox": "The windows are still there, but until it runs again without frames, and new ones may not get the keyboard.",

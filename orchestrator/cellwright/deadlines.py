@@ -20,6 +20,10 @@ COMMENT: Final[dict[Language, str]] = {"python": "#", "javascript": "//"}
 _ASKED: Final = re.compile(r"[ \t]*(#|//)[ \t]*timeout_s[ \t]*=[ \t]*(\d{1,9}(?:\.\d{1,9})?)[ \t\r]*", re.ASCII)
 
 
+_WORD: Final = re.compile(r"[ \t]*(#|//)[ \t]*timeout_s[ \t]*=[ \t]*(\S*)\s*")
+"""The same with anything in a number's place."""
+
+
 def asked_s(code: str, language: Language) -> float | None:
     """Return the seconds that code asks for in its first line; None when it asks for none."""
     found = _ASKED.fullmatch(code.partition("\n")[0])
@@ -37,8 +41,14 @@ def deadline_of(code: str, language: Language, spec: Spec) -> float:
 
 
 def too_long(code: str, language: Language, spec: Spec) -> str | None:
-    """Return what is to be said of code that asks for more than its session's limit; None when it does not."""
+    """Return what is to be said of code that asks for more than its session's limit, or for what is no number; else None."""
     asked = asked_s(code, language)
+    word = _WORD.fullmatch(code.partition("\n")[0])
+    if asked is None and word is not None and word[1] == COMMENT[language]:
+        return (
+            f"The code was not executed: its first line asks for {word[2][:40]!r} seconds. Write a number, such as "
+            f"`{how_to_ask(language)}`; a cell of this session may take {spec.longest_s:g} s."
+        )
     if asked is None or asked <= spec.longest_s:
         return None
     return (

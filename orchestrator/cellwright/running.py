@@ -112,6 +112,11 @@ class RunningCell:
         self._add(Text(text=sentence, source="error"))
         self._status = "error"
 
+    def closed_with_its_session(self) -> None:
+        """Say that nothing of it is left, whatever the kernel host has said of its end."""
+        sentence = "The session was closed while this cell ran, and its sandbox ended with it: variables, files and windows are gone."
+        self._add(Text(text=sentence, source="notice"))
+
     def lost(self, sentence: str) -> None:
         """Keep the pieces of outputs that never became whole; partial output survives every rung."""
         for source, piece in self._pieces.items():

@@ -303,6 +303,8 @@ class Session:
             else:
                 left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
                 await self._post(ongoing, left_s)
+            if self._closed:
+                running.closed_with_its_session()
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
             running.record(cell, self.journal)
             if cell.status != "sandbox_lost":

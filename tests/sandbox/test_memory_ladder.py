@@ -107,7 +107,9 @@ OUT_OF_MEMORY: dict[Language, tuple[Row, ...]] = {
         ),
         Row(
             "a process that takes all memory",
-            f"console.log(require('child_process').spawnSync('python', ['-c', {json.dumps(HOG)}]).stderr.toString())",
+            # what is spawned so is looked at every half second, and then counts as what is to be killed first
+            f"const hog = 'import time; time.sleep(1.5)\\n' + {json.dumps(HOG)}\n"
+            "console.log(require('child_process').spawnSync('python', ['-c', hog]).stderr.toString())",
             "ok",
             REACHED,
             kept=True,

@@ -138,6 +138,16 @@ def test_more_than_the_limit_is_refused_in_a_sentence() -> None:
     assert too_long("# timeout_s=3601", "python", Spec(cell_deadline_s=5000)) is None
 
 
+@pytest.mark.parametrize("asked", ["0", "-1", "1e9", "nan", "٦٠٠", "9" * 47, "ten", ""])
+def test_what_is_no_number_of_seconds_is_refused_in_a_sentence(asked: str) -> None:
+    sentence = too_long(f"# timeout_s = {asked}\nlog(1)", "python", Spec())
+    assert sentence is not None
+    assert sentence.startswith(
+        f"The code was not executed: its first line asks for {asked[:40]!r} seconds. Write a number,"
+    )
+    assert too_long(f"// timeout_s = {asked}", "python", Spec()) is None
+
+
 async def test_a_cell_gets_the_time_that_it_asks_for_and_not_more_than_the_limit() -> None:
     backend = LongBackend()
     async with Session.open(backend=backend) as session:
@@ -296,7 +306,8 @@ async def test_a_guide_client_is_told_of_long_work_waits_for_it_and_loses_nothin
     sandbox.say("three")
     sandbox.over.set()
     assert await said(client, " // wait ") == ["three"]
-    assert await said(client, "# wait") == ["The cell ran and printed nothing."]
+    for word in ("# wait", "# interrupt"):
+        assert await said(client, word) == ["No cell is running. Nothing was executed."]
     assert await said(client, "log(x)") == ["1"]
 
 
@@ -322,6 +333,30 @@ async def test_a_guide_client_can_interrupt_long_work(client: httpx2.AsyncClient
     await said(client, LONG)
     assert await said(client, "# interrupt") == ["The cell was interrupted. Variables set before that are kept."]
     assert await said(client, "log(x)") == ["1"]
+
+
+async def test_a_guide_client_can_interrupt_long_work_that_another_waits_for(
+    client: httpx2.AsyncClient, backend: LongBackend
+) -> None:
+    await said(client, "x = 1")
+    waiting = asyncio.ensure_future(said(client, LONG))
+    await until(lambda: backend.made[0].is_running)
+    assert await said(client, "# interrupt") == [
+        "Cell 2 was told to end. Whoever waits for it is answered with what it has shown."
+    ]
+    assert await waiting == ["The cell was interrupted. Variables set before that are kept."]
+
+
+async def test_a_cell_whose_session_is_closed_is_told_that_nothing_is_left(
+    client: httpx2.AsyncClient, backend: LongBackend
+) -> None:
+    await said(client, "x = 1")
+    waiting = asyncio.ensure_future(said(client, LONG))
+    await until(lambda: backend.made[0].is_running)
+    assert (await client.delete("/v1/sessions/a")).status_code == 204
+    assert (await waiting)[-1].endswith(
+        "The session was closed while this cell ran, and its sandbox ended with it: variables, files and windows are gone."
+    )
 
 
 async def test_two_calls_at_once_conflict_while_one_waits(client: httpx2.AsyncClient, backend: LongBackend) -> None:
@@ -351,6 +386,6 @@ async def test_a_cell_over_http_is_answered_as_running_and_waited_for_by_its_num
 
 async def test_a_guide_client_gets_no_more_time_than_a_session_with_a_lower_limit_gives(backend: LongBackend) -> None:
     async with Session.open(Spec(cell_deadline_s=5, deadline_limit_s=10), backend=backend) as session:
-        cell = await left_running.begin(session, "log(1)", "python", time.monotonic())
+        cell = await left_running._begin(session, "log(1)", "python", time.monotonic())
     assert (cell.status, cell.text) == ("ok", "1")
     assert 0 < backend.made[0].deadlines[0] <= 10

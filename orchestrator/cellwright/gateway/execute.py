@@ -24,7 +24,7 @@ from pydantic_core import to_json
 from cellwright.answer import InputItem
 from cellwright.errors import BadRequest, CodeTooLarge
 from cellwright.gateway.bodies import TOO_LARGE, bounded_body
-from cellwright.gateway.left_running import INTERRUPT_S, begin, go_on, shown
+from cellwright.gateway.left_running import INTERRUPT_S, respond
 from cellwright.pool import Pool
 from cellwright_kernel.wire import CODE_BYTES, POST_BYTES
 
@@ -72,9 +72,7 @@ async def execute(request: Request) -> Response:
             session = await pool.session(asked.session_id, driver="guide")
     except TimeoutError:
         return _output("The sandbox is still starting. Nothing ran. Make the same call again.")
-    if (left := session.left) is not None:
-        return _response(await go_on(session, left, asked.code, asked.language, arrived))
-    return _response(shown(await begin(session, asked.code, asked.language, arrived)))
+    return _response(await respond(session, asked.code, asked.language, arrived))
 
 
 @router.get("/health")

@@ -5,7 +5,7 @@ time is interrupted at 24 s, so that clients which know nothing of all this get 
 24 s with what it has shown, and goes on; from then on a call of `# wait` alone waits for it and gives what is new, `# interrupt` ends it, and any other code is
 not executed while it runs. When it has ended, the rest of what it showed stands before the next call's own output.
 
-The words are comments because they must harm nothing where no cell runs: there they are code like any other, and do nothing.
+The words are comments, so that they harm nothing where a service knows them not. Where no cell runs, that is said.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from cellwright.answer import InputItem, answer, said
 from cellwright.deadlines import COMMENT, asked_s, how_to_ask
+from cellwright.errors import SessionBusy
 from cellwright.ongoing import Ongoing, rest_of
 from cellwright.session import LADDER_S, Session
 from cellwright_kernel.wire import Cell, Language, Output, Text
@@ -25,26 +26,44 @@ INTERRUPT_S: Final = 24.0
 _WORD: Final = re.compile(r"\s*(?:#|//)[ \t]*(wait|interrupt)\s*", re.ASCII)
 
 
-async def begin(session: Session, code: str, language: Language, arrived: float) -> Cell:
-    """Execute code that nothing stands in the way of; return its cell, closed or still running.
+async def respond(session: Session, code: str, language: Language, arrived: float) -> list[InputItem]:
+    """Answer a call: execute its code, or go on with the cell that an earlier one left running.
 
     Args:
         session: Where.
-        code: It may ask for more time.
+        code: It may ask for more time, or be one of the words.
         language: Which kernel.
         arrived: Moment on the monotonic clock.
+
+    Raises:
+        SessionBusy: Somebody else waits for the cell that is running.
     """
+    word = _WORD.fullmatch(code)
+    if (left := session.left) is not None:
+        return await _go_on(session, left, code, language, arrived)
+    if word is None:
+        return shown(await _begin(session, code, language, arrived))
+    if (number := session.executing) is None:
+        return [said("No cell is running. Nothing was executed.")]
+    if word[1] == "interrupt":
+        await session.interrupt()
+        return [said(f"Cell {number} was told to end. Whoever waits for it is answered with what it has shown.")]
+    raise SessionBusy(f"Somebody waits for cell {number} already. It goes on undisturbed. Nothing was executed.")
+
+
+async def _begin(session: Session, code: str, language: Language, arrived: float) -> Cell:
+    """Execute code that nothing stands in the way of; return its cell, closed or still running."""
     deadline_s = asked_s(code, language) or min(INTERRUPT_S, session.spec.longest_s)
     reply_s = _left_s(arrived) if deadline_s > INTERRUPT_S else None
     return await session.execute(code, language=language, deadline_s=deadline_s, since=arrived, reply_s=reply_s)
 
 
-async def go_on(session: Session, left: Ongoing, code: str, language: Language, arrived: float) -> list[InputItem]:
-    """Answer a call that comes after a cell was answered as still running; arguments as with `begin`."""
+async def _go_on(session: Session, left: Ongoing, code: str, language: Language, arrived: float) -> list[InputItem]:
+    """Answer a call that comes after a cell was answered as still running; arguments as with `respond`."""
     word = _WORD.fullmatch(code)
     before = left.shown
     if word is None and left.has_ended:
-        return _after(left, await begin(session, code, language, arrived))
+        return _after(left, await _begin(session, code, language, arrived))
     if word is not None and word[1] == "interrupt":
         await session.interrupt()
     reply_s = 0.0 if word is None else LADDER_S + 1 if word[1] == "interrupt" else _left_s(arrived)
