@@ -262,6 +262,13 @@ async def test_wrong_values_change_nothing(session: Session) -> None:
     assert await said(session, "log(clipboard.read())") == "stays"
 
 
+async def test_hundreds_of_calls_at_once_are_all_answered(session: Session) -> None:
+    await said(session, "clipboard.write('same'); log(1)")
+    code = "const all = await Promise.allSettled(Array.from({ length: 200 }, () => clipboard.read()));\n"
+    code += "console.log([...new Set(all.map(one => one.value ?? one.reason.message))].join('|'))"
+    assert await said(session, code, "javascript") == "same"
+
+
 async def test_it_survives_a_kernels_restart_and_the_displays_end(session: Session) -> None:
     await said(session, "clipboard.write('kept'); log(1)")
     await session.restart("python")

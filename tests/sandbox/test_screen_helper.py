@@ -224,6 +224,85 @@ display(await screen.zoom({ x: 10, y: 20, width: 200, height: 100 }, 3));"""
     assert (wrong.status, "is not within the desktop, which is 1440x1000 pixels" in wrong.text) == ("error", True)
 
 
+_ENDLESS = """() => { const box = document.createElement('div'); box.style.cssText = 'width:80px;height:80px;background:red';
+document.body.append(box); box.animate([{transform:'none'},{transform:'translateX(300px)'}], {duration:500, iterations:Infinity}) }"""
+
+
+async def test_waits_for_the_screen_run_one_beside_the_other(session: Session) -> None:
+    await _shown(session)
+    code = (
+        f"await page.evaluate({_ENDLESS!r})\nfrom concurrent.futures import ThreadPoolExecutor\nbegan = time.monotonic()\n"
+        "with ThreadPoolExecutor(12) as pool:\n"
+        "    two = [one.reason for one in pool.map(screen.settle, [1] * 2)]\n    took_s = time.monotonic() - began\n"
+        "    many = {one.reason for one in pool.map(screen.settle, [1] * 12)}\nlog(two, took_s < 3, many)"
+    )
+    assert await _said(session, code) == ["['timeout', 'timeout'] True {'timeout'}"]
+    code = "const three = await Promise.allSettled([1, 2, 3].map(() => screen.settle(1000)));\n"
+    code += "console.log(three.map(one => one.value?.reason ?? one.reason.message).join());"
+    assert await _said(session, code, "javascript") == ["timeout,timeout,timeout"]
+    await _shown(session)
+    assert await _said(session, "log(screen.settle().reason)") == ["still"]
+
+
+async def test_a_page_that_crashed_is_not_waited_for_until_it_is_loaded_again(session: Session) -> None:
+    await _shown(session)
+    code = """
+other = await context.new_page()
+session = await context.new_cdp_session(other)
+target = (await session.send('Target.getTargetInfo'))['targetInfo']['targetId']
+screen.settle()
+try: await other.goto('chrome://crash', timeout=5000)
+except Exception: log('crashed')
+fresh = await context.new_page()
+await fresh.set_content('<h1>Fresh</h1>')
+log([screen.settle().reason for _ in range(3)])
+await fresh.close()
+"""
+    assert await _said(session, code + "await page.bring_to_front()") == ["crashed", "['still', 'still', 'still']"]
+    code = """
+import json, os
+from websockets.sync.client import connect  # Playwright does nothing more with a page that crashed
+with connect(os.environ['CELLWRIGHT_CDP'].replace('http', 'ws') + '/devtools/page/' + target, proxy=None) as devtools:
+    def ask(method, **parameters):
+        devtools.send(json.dumps({'id': 1, 'method': method, 'params': parameters}))
+        return devtools.recv(5)
+    ask('Page.navigate', url='data:text/html,<h1>Again</h1>')
+    ask('Page.bringToFront')
+    log(screen.settle().reason)
+    ask('Runtime.evaluate', expression='setTimeout(() => { const end = Date.now() + 2500; while (Date.now() < end); }, 0)')
+    log(screen.settle(5).reason)
+    ask('Page.close')
+log(screen.settle().reason)"""
+    assert await _said(session, code) == ["still", "unresponsive", "still"]
+
+
+async def test_values_that_are_none_are_told_in_the_languages_own_units(session: Session) -> None:
+    for code, told in (
+        ("screen.zoom((0, 0, 9, 9), 'x')", "TypeError: factor is a number above 0, such as 2; it was 'x'."),
+        (
+            "screen.zoom((0, 0, 9, 9), float('nan'))",
+            "ValueError: factor is a number above 0, at most 8192; it was nan.",
+        ),
+        (
+            "screen.zoom((0, 0, 9, 9), float('inf'))",
+            "ValueError: factor is a number above 0, at most 8192; it was inf.",
+        ),
+        ("screen.settle(10**400)", "ValueError: timeout is in seconds, from 0 to 600; it was 1"),
+        ("screen.find_text(None)", "TypeError: The text to look for is a str; it was None."),
+    ):
+        cell = await session.execute(code)
+        assert (cell.status, told in cell.text) == ("error", True), cell.text
+    for code, told in (
+        ("settle({ timeout: NaN })", "RangeError: timeout is in milliseconds, from 0 to 600000; it was NaN."),
+        ("settle({ timeout: 'x' })", "RangeError: timeout is in milliseconds, from 0 to 600000; it was 'x'."),
+        ("waitText('x', -1)", "RangeError: timeout is in milliseconds, from 0 to 600000; it was -1."),
+        ("zoom([0, 0, 9, 9], NaN)", "RangeError: factor is a number above 0, such as 2; it was NaN."),
+        ("findText()", "TypeError: The text to look for is a string; it was undefined."),
+    ):
+        cell = await session.execute(f"await screen.{code}", language="javascript")
+        assert (cell.status, told in cell.text) == ("error", True), cell.text
+
+
 async def test_nobody_reads_until_something_is_to_be_read(tmp_path: Path) -> None:
     code = "log(sum(b'screen.reader' in open(f'/proc/{p}/cmdline', 'rb').read() for p in os.listdir('/proc') if p.isdigit()))"
     async with Session.open(runs=tmp_path) as session:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from typing import Any, Final
 
 from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError, NoText
@@ -17,6 +18,7 @@ from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError, NoTex
 WHERE: Final = "CELLWRIGHT_CLIPBOARD"
 """The environment variable that names the keeper's socket."""
 _CALL_S: Final = 25.0
+_AGAIN_S: Final = 0.01
 _NO_ANSWER: Final = (
     "The clipboard gave no whole answer. Usually the program that copied, or the display, is busy. Try again; after a "
     "write, look what is there."
@@ -71,7 +73,7 @@ class Clipboard:
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(_CALL_S)
-                connection.connect(place)
+                _connect(connection, place)
                 connection.sendall(json.dumps(request).encode() + b"\n" + text)
                 with connection.makefile("rb") as answer:
                     line = answer.readline()
@@ -86,6 +88,18 @@ class Clipboard:
         if "error" in head:
             raise (NoText if head.get("is_no_text") else ClipboardError)(head["error"])
         return came
+
+
+def _connect(connection: socket.socket, place: str) -> None:
+    """Connect; where as many wait as the keeper lets wait, which nothing tells the end of, try again until the limit."""
+    end = time.monotonic() + _CALL_S
+    while True:
+        try:
+            return connection.connect(place)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError("too many calls wait for it") from None
+        time.sleep(_AGAIN_S)
 
 
 def _in_utf8(text: str) -> bytes:

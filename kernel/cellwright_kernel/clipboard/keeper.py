@@ -17,6 +17,8 @@ from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError, Displ
 from cellwright_kernel.clipboard.selections import Name, Selections
 
 _REQUEST_S: Final = 20.0
+_WAITING: Final = 1024
+"""Calls that wait to be taken; the usual 100 are fewer than a cell may make at once."""
 _NEW_DISPLAY_S: Final = 8.0
 """How long a request waits where the display has just ended: a new one is there in about a second."""
 
@@ -46,7 +48,7 @@ class Keeper:
         started, self._next_start = self._next_start, asyncio.Event()
         started.set()
         if self._server is None:
-            self._server = await asyncio.start_unix_server(self._answer, self.socket)
+            self._server = await asyncio.start_unix_server(self._answer, self.socket, backlog=_WAITING)
 
     async def stop(self) -> None:
         """End it all; safe to call twice."""

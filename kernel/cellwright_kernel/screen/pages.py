@@ -101,7 +101,9 @@ class Pages:
             await self._reading
 
     async def _state(self, session: str, target: _Target) -> tuple[str, int] | None:
-        """None of a page that is not visible, or that has gone."""
+        """None of a page that is not visible, or that has gone or crashed."""
+        if target.is_crashed:
+            return None
         # a frame of another site that is scrolled out of view never paints
         expression = _PAINTED if target.is_page else _STATE
         asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
@@ -164,6 +166,12 @@ class Pages:
             case "Target.detachedFromTarget":
                 self._targets.pop(parameters["sessionId"], None)
                 self._give_up(parameters["sessionId"])
+            case "Inspector.targetCrashed" if target is not None:
+                target.is_crashed = True
+                target.requests.clear()
+                self._give_up(session)
+            case "Inspector.targetReloadedAfterCrash" if target is not None:
+                target.is_crashed = False
             case "Network.requestWillBeSent" if target is not None and parameters.get("type") not in _ENDLESS:
                 target.begun(parameters)
             case "Network.loadingFinished" | "Network.loadingFailed" if target is not None:
@@ -172,6 +180,7 @@ class Pages:
     async def _attached(self, session: str, target: Message) -> None:
         self._targets[session] = _Target(target["targetId"], target["type"] == "page")
         nothing_kept = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
+        await self._send(next(self._numbers), "Inspector.enable", session)  # tells of crashes, also of one before
         await self._send(next(self._numbers), "Network.enable", session, **nothing_kept)
         await self._send(next(self._numbers), "Target.setAutoAttach", session, **_ATTACH)
 
@@ -182,6 +191,8 @@ class _Target:
 
     id: str
     is_page: bool
+    is_crashed: bool = False
+    """Whether its process has ended, so that it answers nothing until it is loaded again."""
     requests: dict[str, float] = field(default_factory=dict)
     """Those under way, and when each began."""
 

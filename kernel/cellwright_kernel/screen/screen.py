@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import math
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final, TypeVar
 
 from PIL import Image, ImageChops
@@ -32,6 +32,8 @@ _GRACE_S: Final = 3.0
 """What an answer may take beyond its limit before the display counts as one that gives none."""
 _READ_S: Final = 30.0
 _READ_AGAIN_S: Final = 0.1
+_SETTLES_AT_ONCE: Final = 8
+"""Each has a connection of its own; a display takes 256, and programs need them too."""
 
 _T = TypeVar("_T")
 
@@ -88,10 +90,10 @@ class Screen:
         self._pictures = pictures
         self._wait = wait
         self._thread = LoopThread("screen")
-        self._connection = OwnConnection(name)
         self._pages = Pages(devtools) if devtools else None
         self._reading = Reading(name)
-        self._settling = asyncio.Lock()
+        self._idle: list[OwnConnection] = []
+        self._places = asyncio.Semaphore(_SETTLES_AT_ONCE)
         self._left: set[asyncio.Task[Any]] = set()
         pictures.keeps_last = True
 
@@ -114,12 +116,15 @@ class Screen:
         """Return a picture of a region, `factor` times as large, to look at details.
 
         Raises:
+            TypeError: `factor` is no number.
             ValueError: the region is not within the screen, or the picture would be too large.
         """
+        if not isinstance(factor, Real):
+            raise TypeError(f"factor is a number above 0, such as 2; it was {factor!r}.")
+        if not 0 < factor <= _MOST_ACROSS:
+            raise ValueError(f"factor is a number above 0, at most {_MOST_ACROSS}; it was {factor!r}.")
         picture = self._pictures.take(region)
         size = (max(1, round(picture.width * factor)), max(1, round(picture.height * factor)))
-        if factor <= 0:
-            raise ValueError(f"factor is a number above 0; it was {factor!r}.")
         if max(size) > _MOST_ACROSS:
             raise ValueError(
                 f"A picture {factor:g} times as large would have {size[0]}x{size[1]} pixels; at most {_MOST_ACROSS} each "
@@ -159,8 +164,11 @@ class Screen:
             A list of matches, each with `text`, `box`, `center` and `confidence`; empty when it is nowhere.
 
         Raises:
+            TypeError: `text` is no `str`.
+            ValueError: it is empty.
             CannotRead: the screen could not be read.
         """
+        matches([], text)  # what cannot be sought is told of at once
         return matches(self._do(self._reading.words(_whole(region)), _READ_S), text)
 
     def wait_text(self, text: str, timeout: float = 10.0, region: Sequence[float] | None = None) -> Match:
@@ -176,7 +184,7 @@ class Screen:
             CannotRead: the screen could not be read.
         """
         limit = limit_of(timeout)
-        matches([], text)  # an empty text is told of at once
+        matches([], text)  # as above
         found, words = self._do(self._until_read(text, limit, _whole(region)), limit + _GRACE_S)
         if found is None:
             raise TimeoutError(_not_there(text, timeout, words))
@@ -202,9 +210,23 @@ class Screen:
     async def _settle(self, limit_s: float) -> Settled:
         if self._pages is not None:
             await self._pages.listen()
-        async with self._settling:
-            with self._connection.use() as display:
-                return await settle(display, self._pages, limit_s)
+        end = time.monotonic() + limit_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._places.acquire()
+        except TimeoutError:
+            return Settled("timeout", limit_s, (f"{_SETTLES_AT_ONCE} other waits for the screen",))
+        left_s = max(0.0, end - time.monotonic())
+        connection = self._idle.pop() if self._idle else OwnConnection(self._name)
+        try:
+            with connection.use() as display:
+                return await settle(display, self._pages, left_s)
+        finally:
+            if self._idle:
+                connection.close()
+            else:  # one is kept for the next wait
+                self._idle.append(connection)
+            self._places.release()
 
     async def _until_read(self, text: str, limit_s: float, region: Region | None) -> tuple[Match | None, list[Word]]:
         end = time.monotonic() + limit_s
@@ -238,7 +260,7 @@ def limit_of(timeout: float) -> float:
     Raises:
         ValueError: it is none, or too long.
     """
-    if not (isinstance(timeout, int | float) and math.isfinite(timeout) and 0 <= timeout <= _LONGEST_S):
+    if not (isinstance(timeout, int | float) and 0 <= timeout <= _LONGEST_S):
         raise ValueError(f"timeout is in seconds, from 0 to {_LONGEST_S:g}; it was {timeout!r}.")
     return float(timeout)
 

@@ -76,8 +76,11 @@ def matches(words: Iterable[Word], wanted: str) -> Matches:
     """Return where `wanted` stands.
 
     Raises:
+        TypeError: what is wanted is no `str`.
         ValueError: nothing is wanted.
     """
+    if not isinstance(wanted, str):
+        raise TypeError(f"The text to look for is a str; it was {wanted!r}.")
     sought = _plain(wanted)
     if not sought:
         raise ValueError("There is no text to look for: it is empty.")

@@ -44,3 +44,9 @@ def test_a_part_of_a_word_is_found_as_the_whole_word() -> None:
 def test_an_empty_text_is_refused() -> None:
     with pytest.raises(ValueError, match="it is empty"):
         matches(_WORDS, "  ")
+
+
+@pytest.mark.parametrize("wanted", [None, 5, b"x"])
+def test_what_is_no_text_is_refused(wanted: object) -> None:
+    with pytest.raises(TypeError, match=r"^The text to look for is a str; it was "):
+        matches(_WORDS, wanted)  # type: ignore[arg-type]
