@@ -5,6 +5,8 @@ import time
 import pytest
 from tests.unit.kernel.test_outputs import Gathered, message, shown, wrote
 
+pytestmark = pytest.mark.slow
+
 FLOOD = "first\n" + "a\b" * 2_000_000 + "\nlast"
 
 
