@@ -85,9 +85,13 @@ class Pool:
     async def __aexit__(self, *error: object) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self.begin_to_close()
+        await self._tasks.__aexit__(None, None, None)
+
+    def begin_to_close(self) -> None:
+        """Begin to close every session: what runs is interrupted, and who waits for it is answered."""
         for holding in self._held.values():
             holding.close("The service was stopped.")
-        await self._tasks.__aexit__(None, None, None)
 
     async def session(self, session_id: str, *, driver: Driver, spec: Spec | None = None) -> Session:
         """Return the session of this id, opened if there is none.

@@ -68,6 +68,26 @@ async def check_interrupted(service: Service) -> None:
     assert await execute(service, "ended", "log(x)") == ["5"]
 
 
+async def test_who_waits_for_a_cell_is_answered_when_the_service_is_stopped(tmp_path: Path) -> None:
+    with running_service(tmp_path) as service:
+        await execute(service, "stopped", "1")
+        waiting = asyncio.ensure_future(execute(service, "stopped", "print('half')\nimport time\ntime.sleep(600)"))
+        async with asyncio.timeout(10):
+            while not await executing(service):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+        os.kill(service.pid, signal.SIGTERM)
+        half, *_, gone = await waiting
+    assert half == "half\n"
+    assert gone.endswith("its sandbox ended with it: variables, files and windows are gone.")
+
+
+async def executing(service: Service) -> bool:
+    headers = {"Authorization": f"Bearer {service.token}"}
+    async with httpx2.AsyncClient(base_url=service.url, headers=headers, trust_env=False) as client:
+        (session,) = (await client.get("/v1/sessions")).json()
+    return bool(session["executing"])
+
+
 async def test_what_long_work_had_shown_is_read_after_everything_was_killed(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="serve ended with -9"), running_service(tmp_path) as service:  # noqa: PT012 - its end says so
         await execute(service, "killed", "1")

@@ -67,9 +67,10 @@ def serve(
         ws_per_message_deflate=False,
     )
     url = f"http://{_in_url(host)}:{bound}"
-    with ExitStack() as announcement:
-        announcement.enter_context(announced(url))
-        _Server(config, url, token, on_end=announcement.close).run(sockets=[listener])
+    with ExitStack() as ending:
+        ending.callback(pool.begin_to_close)  # before uvicorn gives up the requests that wait for cells
+        ending.enter_context(announced(url))
+        _Server(config, url, token, on_end=ending.close).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
