@@ -86,14 +86,18 @@ async def _ended(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Re
             return "timeout", busy
         if time.monotonic() < drawing.last + _ASK_AFTER_S:
             continue
-        outcome, busy = await _asked(drawing, pages, end)
+        outcome, found = await _asked(drawing, pages, end)
+        busy = busy if found is None else found
         if outcome in ("still", "unresponsive"):
             return outcome, busy
-        ask_at = time.monotonic() + _ASK_AGAIN_S if busy else 0.0
+        ask_at = time.monotonic() + _ASK_AGAIN_S if found else 0.0
 
 
-async def _asked(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Reason | None, tuple[str, ...]]:
-    """Ask the pages what they do, while nothing is drawn; no reason when something was, or they do something."""
+async def _asked(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Reason | None, tuple[str, ...] | None]:
+    """Ask the pages what they do, while nothing is drawn; no reason when something was, or they do something.
+
+    What they do is None where they have not answered: what is known of them stays what it was.
+    """
     drawn_before, quiet_s = drawing.last, drawing.quiet_s
     asking = asyncio.ensure_future(pages.busy() if pages is not None else _nothing())
     give_up = time.monotonic() + _UNRESPONSIVE_S
@@ -107,7 +111,7 @@ async def _asked(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Re
             until = drawn_before + quiet_s if asking.done() or now < drawn_before + quiet_s else give_up
             waits: set[asyncio.Future[Any]] = {drawing.next()} if asking.done() else {drawing.next(), asking}
             await asyncio.wait(waits, timeout=min(until, end) - now, return_when=asyncio.FIRST_COMPLETED)
-        return None, asking.result() if asking.done() else ()
+        return None, asking.result() if asking.done() else None
     finally:
         asking.cancel()
         await asyncio.wait({asking})
