@@ -32,7 +32,8 @@ async def test_a_cell_is_not_sent_to_a_desktop_that_ended_while_its_kernel_was_b
             usable.clear()  # the browser dies now
             await lane.mending
             assert lane.is_up
-            await asyncio.sleep(0.1)
+            while not usable._waiters and cell.message_id is None:  # noqa: ASYNC110 - the same
+                await asyncio.sleep(0)
             assert cell.message_id is None
             usable.set()
             last = [event for events in [batch async for batch in cell.events()] for event in events][-1]

@@ -110,6 +110,7 @@ z.ondragover = e => e.preventDefault();
 z.ondrop = e => { e.preventDefault(); heard.push('drop ' + e.dataTransfer.getData('text/plain')) };
 </script>"""
 _PAGE_HELPERS = """
+from playwright.async_api import TimeoutError as Late
 await page.set_content(PAGE)
 screen.settle()
 left, top = await page.evaluate('[screenX + (outerWidth - innerWidth) / 2, screenY + outerHeight - innerHeight]')
@@ -118,9 +119,10 @@ async def middle(selector):
     return left + box['x'] + box['width'] / 2, top + box['y'] + box['height'] / 2
 async def heard(fact):
     try: await page.wait_for_function(fact, timeout=5000)
-    except Exception: pass
+    except Late: pass
     return ' | '.join(await page.evaluate('heard.splice(0)'))
 words = await middle('#p')
+# half a second apart, clicks are not one double click
 time.sleep(0.5); pyautogui.click(words); await heard('heard.length == 1'); time.sleep(0.6)
 """
 _ON_PAGE = {
@@ -229,7 +231,7 @@ box = await page.locator('#r').bounding_box()
 pyautogui.moveTo(left + box['x'] + 8, top + box['y'] + box['height'] / 2)
 pyautogui.drag(box['width'] - 16, None)
 try: await page.wait_for_function('r.value > 95', timeout=5000)
-except Exception: pass
+except Late: pass
 log(await page.input_value('#r'))
 box = await page.locator('#i').bounding_box()
 pyautogui.moveTo(left + box['x'] + 3, top + box['y'] + box['height'] / 2)

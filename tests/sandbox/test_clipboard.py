@@ -71,8 +71,9 @@ async def page_field():
     pyautogui.click(await page.evaluate('[screenX + (outerWidth - innerWidth) / 2 + 100, screenY + outerHeight - innerHeight + 60]'))
 
 async def came_into_page(text):
+    from playwright.async_api import TimeoutError as Late
     try: await page.wait_for_function('text => t.value === text', arg=text, timeout=5000)
-    except Exception: pass
+    except Late: pass
     return await page.input_value('#t')
 log('ready')
 """

@@ -13,12 +13,13 @@ import contextlib
 import itertools
 import json
 import time
-import urllib.request
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
+
+from cellwright_kernel.devtools_http import told
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -68,11 +69,13 @@ class Pages:
     async def _connect(self) -> None:
         try:
             async with asyncio.timeout(_CONNECT_S):
-                url = await asyncio.to_thread(_socket_url, self._address)
+                url = (await asyncio.to_thread(told, self._address, "/json/version", _CONNECT_S))[
+                    "webSocketDebuggerUrl"
+                ]
                 self._socket = await connect(url, max_size=None, proxy=None, compression=None, ping_interval=None)
                 self._reading = asyncio.ensure_future(self._read(self._socket))
                 await self._ask("Target.setAutoAttach", "", **_ATTACH)  # answered once all that are there are attached
-        except (OSError, ValueError, KeyError, WebSocketException):
+        except (OSError, ValueError, KeyError, TypeError, WebSocketException):
             await self.close()
 
     async def busy(self) -> tuple[str, ...]:
@@ -210,9 +213,3 @@ class _Target:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _socket_url(address: str) -> str:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is never proxied
-    with opener.open(f"{address}/json/version", timeout=_CONNECT_S) as response:
-        return str(json.load(response)["webSocketDebuggerUrl"])

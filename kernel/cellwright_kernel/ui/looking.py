@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
-import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from cellwright_kernel.devtools_http import told
 from cellwright_kernel.screen.pictures import OwnConnection
 from cellwright_kernel.ui.elements import MUTE, Box, Element, Tree, clean, overlap
 from cellwright_kernel.ui.pages import PageReader, place_of, title_of, within
@@ -29,7 +28,6 @@ from cellwright_kernel.ui.windows import Window, program_of, windows_of
 
 _DISPLAY_S: Final = 3.0
 _LIST_S: Final = 1.0
-_LIST_BYTES: Final = 1024 * 1024
 _DIALOGS: Final = frozenset({"dialog", "alert"})
 SILENT: Final = "it does not answer"
 
@@ -162,10 +160,8 @@ def chosen(windows: Sequence[Window], latest: Sequence[tuple[str, str]], pages: 
 
 def _latest_pages(address: str) -> list[tuple[str, str]]:
     """Return Chromium's pages as it lists them, the one that was shown last first; none when it does not answer."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is never proxied
     try:
-        with opener.open(f"{address}/json/list", timeout=_LIST_S) as response:
-            listed = json.loads(response.read(_LIST_BYTES))
+        listed = told(address, "/json/list", _LIST_S)
         return [(clean(one["url"]), clean(one["title"])) for one in listed if one["type"] == "page"]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -53,7 +53,7 @@ class Figures(BaseModel):
     stock_screenshot_ms: float | None
     """The same in a stock ipykernel, with scrot and Pillow; absent where scrot is not installed."""
     screenshot_ratio: float | None
-    """`stock_screenshot_ms / screenshot_ms`, the median over the turns; absent as above."""
+    """`screenshot_ms / stock_screenshot_ms`, the median over the turns; absent as above."""
 
 
 def measure() -> Figures:
@@ -82,8 +82,8 @@ def measure() -> Figures:
         javascript_ms=round(median(ms for _, javascript in pairs for ms in javascript), 2),
         javascript_ratio=round(median(median(javascript) / median(python) for python, javascript in pairs), 2),
         screenshot_ms=round(median(ms for ours, _ in shots for ms in ours), 1),
-        stock_screenshot_ms=_rounded(median, [ms for _, stock in shots for ms in stock]),
-        screenshot_ratio=_rounded(median, [median(stock) / median(ours) for ours, stock in shots if stock]),
+        stock_screenshot_ms=_middle([ms for _, stock in shots for ms in stock], 1),
+        screenshot_ratio=_middle([median(ours) / median(stock) for ours, stock in shots if stock], 2),
     )
 
 
@@ -129,8 +129,8 @@ def _p99(values: list[float]) -> float:
     return round(quantiles(values, n=100)[98], 2)
 
 
-def _rounded(middle: Callable[[list[float]], float], values: list[float]) -> float | None:
-    return round(middle(values), 1) if values else None
+def _middle(values: list[float], places: int) -> float | None:
+    return round(median(values), places) if values else None
 
 
 def _execute(

@@ -38,7 +38,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8765,
     max_sessions: Annotated[
-        int, typer.Option(min=1, help="Most sessions at once; each takes about 500 MB, without a browser 125.")
+        int, typer.Option(min=1, help="Most sessions at once; each takes about 650 MB, without a browser 125.")
     ] = 8,
     idle: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="An idle session is closed after this.")

@@ -1,0 +1,25 @@
+"""What Chromium tells over HTTP beside DevTools' own connection: its versions, its pages.
+
+Flows in: the address of DevTools, a path. Flows out: JSON. Decided here: that no proxy is asked, since this is loopback; how
+much is read; and that the answer is a stranger's, so who asks checks its shape.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any, Final
+
+_BYTES: Final = 1024**2
+
+
+def told(address: str, path: str, within_s: float) -> Any:  # noqa: ANN401 - any JSON
+    """Return what is said at a path, such as `/json/list`.
+
+    Raises:
+        OSError: nothing answers in time.
+        ValueError: it is no JSON, or too long.
+    """
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{address}{path}", timeout=within_s) as response:
+        return json.loads(response.read(_BYTES))
