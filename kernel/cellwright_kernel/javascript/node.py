@@ -32,8 +32,8 @@ from typing import Any, Final
 import orjson
 import playwright
 
-from cellwright_kernel.javascript.asked import Asked
 from cellwright_kernel.javascript.clipboard import ClipboardCalls
+from cellwright_kernel.javascript.helper_calls import HelperCalls
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
 from cellwright_kernel.javascript.ui import UiCalls
@@ -80,7 +80,7 @@ class Node:
         self._publisher = publisher
         self.screen = ScreenCalls()
         self._ui = UiCalls()
-        self._asked = Asked(self._tell, {"screen": self.screen, "clipboard": ClipboardCalls(), "ui": self._ui})
+        self._calls = HelperCalls(self._tell, {"screen": self.screen, "clipboard": ClipboardCalls(), "ui": self._ui})
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._rest = bytearray()  # of a line that has not come whole
@@ -179,7 +179,7 @@ class Node:
         if line == _CHILD:
             self._read_children()
         elif message["type"] == "ask":
-            self._asked.take(message)
+            self._calls.take(message)
         elif message["type"] != "answer":
             self._publisher.take(message)
         else:

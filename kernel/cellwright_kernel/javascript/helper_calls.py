@@ -22,7 +22,7 @@ class Helper(Protocol):
         """Do one, in a thread of its own; return what JSON can say."""
 
 
-class Asked:
+class HelperCalls:
     """Answers what Node asks.
 
     Args:
