@@ -38,6 +38,7 @@ class MisbehavingKernel:
             ("shell", "iopub", "stdin", "control", "hb"), (self.shell, self.iopub, *others), strict=True
         ):
             socket.bind(f"ipc://{connection['ip']}-{connection[f'{name}_port']}")
+        self.publishing = threading.Lock()  # ZeroMQ loses messages of a socket that two threads use at once
         self.request: Message = {}
         self.ident: list[bytes] = []
 
@@ -61,7 +62,8 @@ class MisbehavingKernel:
         self.publish("stream", {"name": "stdout", "text": text}, parent)
 
     def publish(self, kind: str, content: Message, parent: Message | None = None) -> None:
-        self.session.send(self.iopub, kind, content, parent=parent or self.request, ident=kind.encode())
+        with self.publishing:
+            self.session.send(self.iopub, kind, content, parent=parent or self.request, ident=kind.encode())
 
     def reply(self, kind: str = "execute_reply", content: Message | None = None) -> None:
         self.session.send(self.shell, kind, content or {"status": "ok"}, parent=self.request, ident=self.ident)

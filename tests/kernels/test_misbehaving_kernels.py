@@ -209,7 +209,7 @@ async def test_a_flood_is_bounded_and_its_end_is_there(session):
 
 async def test_output_after_idle_belongs_to_its_own_cell(session):
     assert (await session.execute("write_after_idle")).texts == ["fine"]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while (found := await session.execute("behave")).texts == ["fine"]:
             pass
     assert sorted((o.text, o.of_cell) for o in found.outputs) == [("fine", None), ("late\n", 1)]
