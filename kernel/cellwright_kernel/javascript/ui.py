@@ -13,8 +13,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from cellwright_kernel.boxes import Box
     from cellwright_kernel.screen.loop_thread import LoopThread
-    from cellwright_kernel.ui.elements import Box, Element, Tree
+    from cellwright_kernel.ui.elements import Element, Tree
     from cellwright_kernel.ui.looking import Looking
 
 Message = dict[str, Any]

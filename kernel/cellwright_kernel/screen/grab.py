@@ -20,14 +20,13 @@ from Xlib.display import Display
 from Xlib.error import CatchError, XError
 from Xlib.protocol import rq
 
+from cellwright_kernel.boxes import Box
+
 _PIXEL_BYTES: Final = 4
 _DEPTH: Final = 24
 _ALL_PLANES: Final = 0xFFFFFFFF
 _IPC_PRIVATE, _IPC_RMID = 0, 0
 _OWN: Final = 0o600
-
-Region = tuple[int, int, int, int]
-"""Left, top, width, height, in pixels of the screen."""
 
 
 class Grabber:
@@ -78,7 +77,7 @@ class Grabber:
         return self._memory
 
 
-def checked(region: Sequence[float] | None, width: int, height: int) -> Region:
+def checked(region: Sequence[float] | None, width: int, height: int) -> Box:
     """Return the region in whole pixels; without one, the whole screen.
 
     Raises:
@@ -125,7 +124,7 @@ class _SharedMemory:
             _libc.shmctl(identifier, _IPC_RMID, None)  # from here on it lives as long as somebody is attached
         self._release = weakref.finalize(self, _libc.shmdt, self._address)
 
-    def picture(self, box: Region) -> Image.Image:
+    def picture(self, box: Box) -> Image.Image:
         left, top, width, height = box
         _GetImage(
             display=self._display.display,

@@ -20,9 +20,8 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +30,9 @@ from PIL import Image, ImageChops, ImageFilter
 from Xlib.display import Display
 from Xlib.error import ConnectionClosedError, DisplayError
 
-from cellwright_kernel.screen.grab import Grabber, Region
+from cellwright_kernel.boxes import Box, around, grown, overlap
+from cellwright_kernel.screen.grab import Grabber
+from cellwright_kernel.screen.text import Word
 
 _IDLE_S: Final = 60.0
 _READ_S: Final = 20.0
@@ -51,56 +52,40 @@ _COMMAND: Final = ["tesseract", "-", "-", "-l", "eng", "--psm", "11", "tsv"]
 Bits = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Word:
-    """One word, in pixels of the screen."""
-
-    text: str
-    left: int
-    top: int
-    width: int
-    height: int
-    confidence: float
-
-    def touches(self, box: Region) -> bool:
-        """Whether it lies in a region, if only in part."""
-        left, top, width, height = box
-        is_beside = self.left >= left + width or self.left + self.width <= left
-        return not (is_beside or self.top >= top + height or self.top + self.height <= top)
-
-
 class Page:
     """What was read last, and of which picture."""
 
     def __init__(self) -> None:
-        self._box: Region | None = None
+        self._box: Box | None = None
         self._picture = Image.new("L", (1, 1))
         self._words: list[Word] = []
 
-    def words(self, picture: Image.Image, box: Region) -> list[Word]:
+    def words(self, picture: Image.Image, box: Box) -> list[Word]:
         """Return the words of a grey picture that shows `box` of the screen."""
         changed = self._changed(picture, box)
         if changed is not None:
-            kept = [word for word in self._words if not word.touches(changed)] if changed != box else []
+            kept = [word for word in self._words if not overlap(word.box, changed)] if changed != box else []
             left, top, width, height = changed
             x, y = left - box[0], top - box[1]
             self._words = kept + read(picture.crop((x, y, x + width, y + height)), (left, top))
         self._box, self._picture = box, picture
         return self._words
 
-    def _changed(self, picture: Image.Image, box: Region) -> Region | None:
+    def _changed(self, picture: Image.Image, box: Box) -> Box | None:
         """What must be read anew: all, a part with the words that it touches, or nothing."""
         if box != self._box:
             return box
         found = ImageChops.difference(picture, self._picture).getbbox()
         if found is None:
             return None
-        area, before = _padded(found, box), None
+        left, top, right, bottom = found
+        area = _within(grown((left + box[0], top + box[1], right - left, bottom - top), _MARGIN), box)
+        before = None
         while area != before:  # a word that is touched is read whole, and so may reach the next
             before = area
             for word in self._words:
-                if word.touches(area):
-                    area = _including(area, word, box)
+                if overlap(word.box, area):
+                    area = _within(around((area, grown(word.box, _AROUND))), box)
         return box if area[2] * area[3] > _MOSTLY * box[2] * box[3] else area
 
 
@@ -118,11 +103,11 @@ def read(picture: Image.Image, origin: tuple[int, int]) -> list[Word]:
 def prepared(picture: Image.Image) -> Image.Image:
     """Return a grey picture's letters dark on white, whatever they stood on, without frames."""
     across, down = max(1, picture.width // 4), max(1, picture.height // 4)
-    around = picture.resize((across, down), Image.Resampling.NEAREST).filter(ImageFilter.MedianFilter(7))
+    backdrop = picture.resize((across, down), Image.Resampling.NEAREST).filter(ImageFilter.MedianFilter(7))
     pixels = np.asarray(picture).astype(np.int16)
     distance = np.full_like(pixels, 255)
     for x, y in _NEAR:  # the median of a corner is that of what lies around it: a look aside finds the colour it has
-        moved = ImageChops.offset(around, x, y).resize(picture.size, Image.Resampling.NEAREST)
+        moved = ImageChops.offset(backdrop, x, y).resize(picture.size, Image.Resampling.NEAREST)
         np.minimum(distance, np.abs(pixels - np.asarray(moved)), out=distance)
     ink = np.minimum(255, distance * 2).astype(np.uint8)
     dark: Bits = ink > 24
@@ -191,22 +176,14 @@ def _finish(process: subprocess.Popen[bytes], origin: tuple[int, int]) -> Iterab
         if len(fields) < 12 or float(fields[10]) < _LEAST_CONFIDENCE or not fields[11].strip():
             continue
         left, top, width, height = (round(int(side) / _SCALE) for side in fields[6:10])
-        yield Word(fields[11].strip(), left + origin[0], top + origin[1], width, height, float(fields[10]) / 100)
+        place = left + origin[0], top + origin[1], max(1, width), max(1, height)
+        yield Word(fields[11].strip(), place, float(fields[10]) / 100)
 
 
-def _padded(box: Sequence[int], within: Region) -> Region:
-    """A box of left, top, right, bottom within `within`, with a margin, as a region of the screen."""
-    left, top = max(0, box[0] - _MARGIN), max(0, box[1] - _MARGIN)
-    right, bottom = min(within[2], box[2] + _MARGIN), min(within[3], box[3] + _MARGIN)
-    return left + within[0], top + within[1], right - left, bottom - top
-
-
-def _including(area: Region, word: Word, within: Region) -> Region:
-    left = max(within[0], min(area[0], word.left - _AROUND))
-    top = max(within[1], min(area[1], word.top - _AROUND))
-    right = min(within[0] + within[2], max(area[0] + area[2], word.left + word.width + _AROUND))
-    bottom = min(within[1] + within[3], max(area[1] + area[3], word.top + word.height + _AROUND))
-    return left, top, right - left, bottom - top
+def _within(area: Box, whole: Box) -> Box:
+    both = overlap(area, whole)
+    assert both is not None  # noqa: S101 - for the type checker; what is read lies in it
+    return both
 
 
 def _answer(request: dict[str, Any], grabber: Grabber, page: Page) -> dict[str, Any]:
@@ -218,7 +195,7 @@ def _answer(request: dict[str, Any], grabber: Grabber, page: Page) -> dict[str, 
         return {"error": _MISSING}
     except (ValueError, subprocess.TimeoutExpired, OSError) as error:
         return {"error": str(error)}
-    return {"words": [[word.text, word.left, word.top, word.width, word.height, word.confidence] for word in words]}
+    return {"words": [[word.text, word.box, word.confidence] for word in words]}
 
 
 def main(display: str) -> None:

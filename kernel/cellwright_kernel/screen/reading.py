@@ -14,7 +14,7 @@ import signal
 import sys
 from typing import Final
 
-from cellwright_kernel.screen.grab import Region
+from cellwright_kernel.boxes import Box
 from cellwright_kernel.screen.text import Word
 
 _ANSWER_S: Final = 25.0
@@ -37,7 +37,7 @@ class Reading:
         self._process: asyncio.subprocess.Process | None = None
         self._asking = asyncio.Lock()
 
-    async def words(self, region: Region | None) -> list[Word]:
+    async def words(self, region: Box | None) -> list[Word]:
         """Return the words on the screen, or in a region of it.
 
         Raises:
@@ -52,10 +52,7 @@ class Reading:
         answer = json.loads(line)
         if "error" in answer:
             raise CannotRead(answer["error"])
-        return [
-            Word(text, (left, top, width, height), round(confidence, 2))
-            for text, left, top, width, height, confidence in answer["words"]
-        ]
+        return [Word(text, tuple(box), round(confidence, 2)) for text, box, confidence in answer["words"]]
 
     async def _asked(self, request: bytes) -> bytes:
         """The answer's line; empty when the process has ended."""

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from PIL import Image, ImageChops
 
-from cellwright_kernel.screen.grab import Region
+from cellwright_kernel.boxes import Box
 from cellwright_kernel.screen.loop_thread import LoopThread
 from cellwright_kernel.screen.pages import Pages
 from cellwright_kernel.screen.pictures import OwnConnection, Pictures
@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 class Change:
     """What is different from the last look; true when something is."""
 
-    box: Region | None
+    box: Box | None
     """Left, top, width, height of all that differs; None when nothing does."""
 
     def __bool__(self) -> bool:
@@ -228,7 +228,7 @@ class Screen:
                 self._idle.append(connection)
             self._places.release()
 
-    async def _until_read(self, text: str, limit_s: float, region: Region | None) -> tuple[Match | None, list[Word]]:
+    async def _until_read(self, text: str, limit_s: float, region: Box | None) -> tuple[Match | None, list[Word]]:
         end = time.monotonic() + limit_s
         words: list[Word] = []
         while (left_s := end - time.monotonic()) > 0:
@@ -265,7 +265,7 @@ def limit_of(timeout: float) -> float:
     return float(timeout)
 
 
-def _whole(region: Sequence[float] | None) -> Region | None:
+def _whole(region: Sequence[float] | None) -> Box | None:
     if region is None:
         return None
     return tuple(int(side) for side in region)  # type: ignore[return-value]  # the reader says whether it is one

@@ -22,7 +22,7 @@ from Xlib.display import Display
 from Xlib.error import ConnectionClosedError
 from Xlib.ext import damage
 
-from cellwright_kernel.screen.grab import Region
+from cellwright_kernel.boxes import Box, around
 from cellwright_kernel.screen.pages import Pages
 
 _QUIET_S: Final = 0.07
@@ -49,7 +49,7 @@ class Settled:
     waited_s: float
     busy: tuple[str, ...] = ()
     """What a page was still doing, such as `1 request`."""
-    drawn: Region | None = None
+    drawn: Box | None = None
     """Left, top, width, height of what was drawn during the wait; None when nothing was."""
 
     def __bool__(self) -> bool:
@@ -149,7 +149,7 @@ class _Drawing:
         self._again: asyncio.TimerHandle | None = None
         self._next: asyncio.Future[None] = self._loop.create_future()
         self._lost = False
-        self.box: Region | None = None
+        self.box: Box | None = None
         self.last = time.monotonic()
         """When something was last drawn, as far as it was seen; at first, when the watch began."""
         self._gaps: deque[float] = deque(maxlen=_GAPS)
@@ -206,7 +206,8 @@ class _Drawing:
         if self.box is not None and now - self.last < _RHYTHM_S:
             self._gaps.append(now - self.last)
         self.last = now
-        self.box = (left, top, width, height) if self.box is None else _around(self.box, (left, top, width, height))
+        box = left, top, width, height
+        self.box = box if self.box is None else around((self.box, box))
         if not self._next.done():
             self._next.set_result(None)
         if self._again is None:
@@ -226,10 +227,3 @@ class _Drawing:
         self._loop.remove_reader(self._fd)
         if not self._next.done():
             self._next.set_result(None)
-
-
-def _around(one: Region, other: Region) -> Region:
-    left, top = min(one[0], other[0]), min(one[1], other[1])
-    right = max(one[0] + one[2], other[0] + other[2])
-    bottom = max(one[1] + one[3], other[1] + other[3])
-    return left, top, right - left, bottom - top

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cellwright_kernel.screen.grab import Region
+from cellwright_kernel.boxes import Box, around
 
 _GAP: Final = 1.2
 """Of the line's height: words further apart than this stand in columns or buttons of their own."""
@@ -35,7 +35,7 @@ class Word:
     """One word that was read."""
 
     text: str
-    box: Region
+    box: Box
     confidence: float
     """From 0 to 1, as the reader says it."""
 
@@ -46,7 +46,7 @@ class Match:
 
     text: str
     """The whole words, as they were read."""
-    box: Region
+    box: Box
     """Left, top, width, height, in pixels of the screen."""
     confidence: float
     """From 0 to 1: of the word that was read with the least."""
@@ -126,16 +126,10 @@ def _in_line(line: Sequence[Word], sought: str) -> Iterable[Match]:
     start = text.find(sought)
     while start >= 0:
         hit = line[owners[start] : owners[start + len(sought) - 1] + 1]
-        yield Match(" ".join(word.text for word in hit), _around(hit), min(word.confidence for word in hit))
+        yield Match(
+            " ".join(word.text for word in hit), around(word.box for word in hit), min(word.confidence for word in hit)
+        )
         start = text.find(sought, start + len(sought))
-
-
-def _around(words: Sequence[Word]) -> Region:
-    left = min(word.box[0] for word in words)
-    top = min(word.box[1] for word in words)
-    right = max(word.box[0] + word.box[2] for word in words)
-    bottom = max(word.box[1] + word.box[3] for word in words)
-    return left, top, right - left, bottom - top
 
 
 def _plain(text: str) -> str:

@@ -12,8 +12,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, SupportsIndex, overload
 
-Box = tuple[int, int, int, int]
-"""Left, top, width, height in pixels of the screen."""
+from cellwright_kernel.boxes import Box
 
 _NAME_CHARS: Final = 200
 _OUTLINE_CHARS: Final = 10_000
@@ -218,15 +217,6 @@ def clean(text: object, chars: int = _NAME_CHARS) -> str:
     said = "".join(one if one.isprintable() or one in _JOINERS else " " for one in str(text)[: 4 * chars])
     line = " ".join(said.split())
     return line if len(line) <= chars else line[: chars - 1] + "…"
-
-
-def overlap(one: Box | None, other: Box | None) -> Box | None:
-    """Return what two boxes have in common; None when that is nothing."""
-    if one is None or other is None:
-        return None
-    left, top = max(one[0], other[0]), max(one[1], other[1])
-    right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
-    return (left, top, right - left, bottom - top) if right > left and bottom > top else None
 
 
 def is_window(role: str | None) -> bool:

@@ -19,9 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from cellwright_kernel.boxes import Box, overlap
 from cellwright_kernel.devtools_http import told
 from cellwright_kernel.screen.pictures import OwnConnection
-from cellwright_kernel.ui.elements import MUTE, Box, Element, Tree, clean, overlap
+from cellwright_kernel.ui.elements import MUTE, Element, Tree, clean
 from cellwright_kernel.ui.pages import PageReader, place_of, title_of, within
 from cellwright_kernel.ui.programs import Programs, ProgramWindow, Said
 from cellwright_kernel.ui.windows import Window, program_of, windows_of

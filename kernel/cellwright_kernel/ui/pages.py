@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from cellwright_kernel.ui.elements import Box, Element, clean, overlap
+from cellwright_kernel.boxes import Box, overlap
+from cellwright_kernel.ui.elements import Element, clean
 from cellwright_kernel.ui.roles import HOLDERS
 
 MEASURE: Final = Path(__file__).with_name("page.js").read_text()

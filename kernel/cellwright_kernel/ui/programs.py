@@ -21,7 +21,8 @@ from dbus_fast import Message, MessageType
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusError
 
-from cellwright_kernel.ui.elements import Box, Element, clean, overlap
+from cellwright_kernel.boxes import Box, overlap
+from cellwright_kernel.ui.elements import Element, clean
 from cellwright_kernel.ui.roles import HOLDERS, aria_role, is_showing, states_of
 from cellwright_kernel.ui.windows import is_stopped, program_of
 

@@ -14,7 +14,8 @@ from Xlib import X
 from Xlib.display import Display
 from Xlib.error import BadDrawable, BadWindow
 
-from cellwright_kernel.ui.elements import Box, clean
+from cellwright_kernel.boxes import Box
+from cellwright_kernel.ui.elements import clean
 
 _MOST: Final = 200
 _TITLE_CHARS: Final = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright_kernel.ui.elements import MUTE, Element, Tree, clean, overlap
+from cellwright_kernel.ui.elements import MUTE, Element, Tree, clean
 
 _OK = Element("button", "OK", (10, 20, 80, 24), ("focused",), seen=(10, 20, 80, 24))
 _CANCEL = Element("button", 'Say "no"', (100, 20, 80, 24), ("disabled",), seen=(100, 20, 80, 24))
@@ -113,12 +113,6 @@ def test_whatever_a_program_says_is_one_printable_line() -> None:
     assert clean("👩\u200d💻 漢") == "👩\u200d💻 漢"
     assert clean("x" * 300) == "x" * 199 + "…"
     assert clean(None) == "None"
-
-
-def test_boxes_overlap_in_a_box_or_not_at_all() -> None:
-    assert overlap((0, 0, 10, 10), (5, 6, 10, 10)) == (5, 6, 5, 4)
-    assert overlap((0, 0, 10, 10), (10, 0, 5, 5)) is None
-    assert overlap(None, (0, 0, 1, 1)) is None
 
 
 async def test_awaiting_what_is_there_already_gives_it() -> None:
