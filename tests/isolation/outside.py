@@ -69,8 +69,9 @@ class Outside:
 
     def missing(self) -> list[str]:
         """Return what of the files and folders that the probes look for is not there, out here."""
-        paths = [path for name in ("files", "folders", "other_paths", "sockets") for path in self.facts[name]]
-        return [path for path in paths if not Path(path).exists()]
+        paths = [path for name in ("files", "folders", "sockets") for path in self.facts[name]]
+        doors = [path for path in self.facts["other_paths"] if Path(path).exists()]  # of others too, which may end
+        return [path for path in paths if not Path(path).exists()] + ([] if doors else ["a door"])
 
 
 @contextmanager
