@@ -25,6 +25,7 @@ from typing import Any
 
 from tests.serving import Service, alive, descendants, running_service
 
+from cellwright.sandbox.place import sockets_folder
 from cellwright.sandbox.runtime import chromium_path
 from cellwright.session import Session
 
@@ -206,11 +207,10 @@ def _abstract_names() -> list[str]:
 
 
 def _door_paths() -> list[str]:
-    """Return where doors and folders of sandboxes are out here."""
-    held = _text("/proc/net/unix")
-    doors = re.findall(r"(\S+/door)$", held, re.MULTILINE)
-    assert doors, "no door is listened at"
-    return [*doors, *(str(Path(door).parent) for door in doors)]
+    """Return where doors and folders of our sandboxes are out here; of those whose owner may end them meanwhile, too."""
+    doors = list(sockets_folder().glob("*/door"))
+    assert doors, "no door is there"
+    return [*map(str, doors), *(str(door.parent) for door in doors)]
 
 
 def _text(path: str) -> str:

@@ -125,3 +125,15 @@ def is_module(name: str) -> bool:
         for source in ("kernel", "orchestrator")
         for end in (f"{path}.py", f"{path}/__init__.py")
     )
+
+
+def test_outside_decodes_no_picture():
+    """A picture of a few bytes may be one of gigabytes; whoever shows it decides about that."""
+    decoders = {"PIL", "cv2", "imageio", "matplotlib"}
+    found = [
+        f"{file.relative_to(ROOT)} imports {target}"
+        for file in (ROOT / "orchestrator").rglob("*.py")
+        for target in imports(file)
+        if target.split(".")[0] in decoders
+    ]
+    assert found == []
