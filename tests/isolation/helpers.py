@@ -2,7 +2,9 @@
 # ruff: noqa
 
 # ---
-import ctypes, errno, hashlib, os, re, signal, socket, subprocess, sys, time
+import ctypes, errno, hashlib, os, re, signal, socket, subprocess, sys, time, warnings
+
+warnings.filterwarnings("ignore", category=DeprecationWarning)  # from Python 3.12 on, of each fork beside threads
 
 libc = ctypes.CDLL(None, use_errno=True)
 NEWUSER, NEWNET = 0x10000000, 0x40000000
