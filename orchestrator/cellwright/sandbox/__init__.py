@@ -1,12 +1,17 @@
 """Ways of making sandboxes, one file a backend; what they share is in `base`.
 
-Flows in: a backend's name. Flows out: the backend. Decided here: which names there are.
+Flows in: a backend's name. Flows out: the backend. Decided here: which names there are. `build` below runs before anything
+is installed, in the image's build, so nothing but the standard library is imported before it is needed.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cellwright.errors import UsageError
-from cellwright.sandbox.base import Backend
+
+if TYPE_CHECKING:
+    from cellwright.sandbox.base import Backend
 
 
 def backend_named(name: str) -> Backend:

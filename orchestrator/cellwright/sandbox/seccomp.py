@@ -1,6 +1,6 @@
 """The system calls that a sandbox may not make.
 
-Flows in: nothing. Flows out: a filter as BPF bytes, for bubblewrap's `--seccomp`.
+Flows in: nothing. Flows out: a filter as BPF bytes, for bubblewrap's `--seccomp`; and the same as JSON, for OCI engines.
 Decided here: what is refused, and how. The `browser` profile leaves Chromium's own sandbox working (renderers in user,
 pid and net namespaces of their own) and closes what a nested user namespace would open: mounts and all other namespaces,
 foreign socket families (vsock among them), packet filters, routing of IPsec and whatever else netlink leads to, raw
@@ -16,6 +16,8 @@ import os
 import resource
 import socket
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -71,6 +73,28 @@ _INT: Final = 0xFFFFFFFF
 """The kernel reads these arguments as int; the high half must not fool the filter."""
 
 
+@dataclass(frozen=True)
+class _Where:
+    """A condition on one argument of a call."""
+
+    argument: int
+    comparison: str
+    """`EQ`, `NE`, `GE`, or `MASKED_EQ`."""
+    value: int
+    """What it is compared with; of `MASKED_EQ` the mask."""
+    masked: int = 0
+    """Of `MASKED_EQ` what is left under the mask."""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A call that fails where every condition holds."""
+
+    error: int
+    call: str | int
+    where: tuple[_Where, ...] = ()
+
+
 @cache
 def browser_filter() -> bytes:
     """Return the `browser` profile as BPF bytes (about 3 KiB; built in 5 ms)."""
@@ -79,63 +103,99 @@ def browser_filter() -> bytes:
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     # calls of a foreign architecture, 32-bit ones among them: the process, and not the thread alone
     rules.set_attr(pyseccomp.Attr.ACT_BADARCH, pyseccomp.KILL_PROCESS)
-    for name in REFUSED:
+    for rule in _rules():
+        where = (
+            pyseccomp.Arg(one.argument, getattr(pyseccomp, one.comparison), one.value, one.masked) for one in rule.where
+        )
         try:
-            rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+            rules.add_rule(pyseccomp.ERRNO(rule.error), rule.call, *where)
         except (OSError, ValueError, RuntimeError):
-            continue  # not a call of this architecture
-    # glibc falls back to clone, whose flags a filter can read
-    for absent in ("clone3", *ABSENT):
-        rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), absent)
-    _refuse_families(pyseccomp, rules)
-    _refuse_protocols(pyseccomp, rules)
-    _refuse_namespaces(pyseccomp, rules)
-    _refuse_settings(pyseccomp, rules)
+            if rule.call in REFUSED:  # not a call of this architecture
+                continue
+            raise
     return _exported(rules)
 
 
-def _refuse_families(seccomp: Any, rules: Any) -> None:  # noqa: ANN401 - pyseccomp has no types
-    refuse = seccomp.ERRNO(errno.EAFNOSUPPORT)
-    for family in set(range(_ABOVE)) - set(FAMILIES):
-        rules.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.EQ, family))
-    rules.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.GE, _ABOVE))  # of all 64 bits: no high half gets by
+def browser_profile() -> dict[str, Any]:
+    """Return the same as engines of OCI images read it (`--security-opt seccomp=FILE`), but for the calls without a name.
+
+    Those are closed by the filter itself, which the sandbox's first process takes on.
+    """
+    calls = [
+        {
+            "names": [rule.call],
+            "action": "SCMP_ACT_ERRNO",
+            "errnoRet": rule.error,
+            "args": [
+                {
+                    "index": one.argument,
+                    "op": f"SCMP_CMP_{one.comparison}",
+                    "value": one.value,
+                    "valueTwo": one.masked,
+                }
+                for one in rule.where
+            ],
+        }
+        for rule in _rules()
+        if isinstance(rule.call, str)
+    ]
+    return {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": calls}
 
 
-def _refuse_protocols(seccomp: Any, rules: Any) -> None:  # noqa: ANN401 - as above
+def _rules() -> Iterator[_Rule]:
+    for name in REFUSED:
+        yield _Rule(errno.EPERM, name)
+    # glibc falls back to clone, whose flags a filter can read
+    for absent in ("clone3", *ABSENT):
+        yield _Rule(errno.ENOSYS, absent)
+    yield from _families()
+    yield from _protocols()
+    yield from _namespaces()
+    yield from _settings()
+
+
+def _families() -> Iterator[_Rule]:
+    for family in sorted(set(range(_ABOVE)) - set(FAMILIES)):
+        yield _Rule(errno.EAFNOSUPPORT, "socket", (_Where(0, "EQ", family),))
+    # of all 64 bits: no high half gets by
+    yield _Rule(errno.EAFNOSUPPORT, "socket", (_Where(0, "GE", _ABOVE),))
+
+
+def _protocols() -> Iterator[_Rule]:
     """Leave TCP, UDP and ping; and of netlink what the C library asks for the interfaces, and Chromium for their changes."""
-    absent, arg = seccomp.ERRNO(errno.EPROTONOSUPPORT), seccomp.Arg
+    absent = errno.EPROTONOSUPPORT
     for family in (socket.AF_INET, socket.AF_INET6):
-        of_internet = arg(0, seccomp.EQ, family)
-        rules.add_rule(absent, "socket", of_internet, arg(2, seccomp.EQ, _DCCP))
-        rules.add_rule(absent, "socket", of_internet, arg(2, seccomp.GE, _HIGH_PROTOCOLS))
+        of_internet = _Where(0, "EQ", family)
+        yield _Rule(absent, "socket", (of_internet, _Where(2, "EQ", _DCCP)))
+        yield _Rule(absent, "socket", (of_internet, _Where(2, "GE", _HIGH_PROTOCOLS)))
         for kind in (socket.SOCK_RAW, _SOCK_PACKET):
-            raw = arg(1, seccomp.MASKED_EQ, _SOCK_KINDS, kind)
-            rules.add_rule(seccomp.ERRNO(errno.EPERM), "socket", of_internet, raw)
-    rules.add_rule(absent, "socket", arg(0, seccomp.EQ, socket.AF_NETLINK), arg(2, seccomp.GE, _NETLINK_ROUTE + 1))
+            yield _Rule(errno.EPERM, "socket", (of_internet, _Where(1, "MASKED_EQ", _SOCK_KINDS, kind)))
+    yield _Rule(absent, "socket", (_Where(0, "EQ", socket.AF_NETLINK), _Where(2, "GE", _NETLINK_ROUTE + 1)))
 
 
-def _refuse_namespaces(seccomp: Any, rules: Any) -> None:  # noqa: ANN401 - as above
+def _namespaces() -> Iterator[_Rule]:
     """Leave what Chromium's sandbox is made of: user, pid and net."""
     for call, flags in (("clone", _NAMESPACES.values()), ("unshare", (*_NAMESPACES.values(), _CLONE_NEWTIME))):
         for flag in flags:
-            rules.add_rule(seccomp.ERRNO(errno.EPERM), call, seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
+            yield _Rule(errno.EPERM, call, (_Where(0, "MASKED_EQ", flag, flag),))
 
 
-def _refuse_settings(seccomp: Any, rules: Any) -> None:  # noqa: ANN401 - as above
-    refuse, arg, masked = seccomp.ERRNO(errno.EPERM), seccomp.Arg, seccomp.MASKED_EQ
+def _settings() -> Iterator[_Rule]:
     for request in (_TIOCSTI, _TIOCLINUX, _TIOCSETD):
-        rules.add_rule(refuse, "ioctl", arg(1, masked, _INT, request))
+        yield _Rule(errno.EPERM, "ioctl", (_Where(1, "MASKED_EQ", _INT, request),))
     for level, options in _TABLES:
         for option in options:
-            rules.add_rule(refuse, "setsockopt", arg(1, masked, _INT, level), arg(2, masked, _INT, option))
+            where = (_Where(1, "MASKED_EQ", _INT, level), _Where(2, "MASKED_EQ", _INT, option))
+            yield _Rule(errno.EPERM, "setsockopt", where)
     # lowered from 1 to 0, it would let the machine's own handler of core dumps have one: see `bubblewrap._core_limit`
-    rules.add_rule(refuse, "setrlimit", arg(0, masked, _INT, resource.RLIMIT_CORE))
-    rules.add_rule(refuse, "prlimit64", arg(1, masked, _INT, resource.RLIMIT_CORE), arg(2, seccomp.NE, 0))
+    core = resource.RLIMIT_CORE
+    yield _Rule(errno.EPERM, "setrlimit", (_Where(0, "MASKED_EQ", _INT, core),))
+    yield _Rule(errno.EPERM, "prlimit64", (_Where(1, "MASKED_EQ", _INT, core), _Where(2, "NE", 0)))
     # another personality makes memory easier to guess; 0 is the usual one, and all bits ask for the present one: in every
     # other there is a bit that is set beside one that is not
     for bit in range(32):
         beside = 1 << (bit + 1) % 32
-        rules.add_rule(refuse, "personality", arg(0, masked, 1 << bit | beside, 1 << bit))
+        yield _Rule(errno.EPERM, "personality", (_Where(0, "MASKED_EQ", 1 << bit | beside, 1 << bit),))
 
 
 def _exported(rules: object) -> bytes:
