@@ -52,8 +52,9 @@ pip_settings() { # as a pip.conf; what they name of this machine's files is ther
   if [[ -f $certificate ]]; then cp "$certificate" "$work/certificates"; else : >"$work/certificates"; fi
 }
 
-settings_paths() { # of those settings, one a line
-  sed 's/^[^=]*= //; s,file://,,g' "$work/pip.conf" | tr ' ' '\n' | grep '^/' | sort -u
+settings_paths() { # of those settings, one a line; an index's files lie beside it
+  sed -nE 's/^(extra-)?index-url = (.*)/\2/p' "$work/pip.conf" | tr ' ' '\n' | sed -nE 's,^file://(/.+)/[^/]+/?$,\1,p'
+  sed -nE 's/^(find-links|constraint) = (.*)/\2/p' "$work/pip.conf" | tr ' ' '\n' | sed -n 's,^file://,,; /^\//p'
 }
 
 find_engine

@@ -10,6 +10,7 @@ import asyncio
 
 from pydantic import ValidationError
 
+from cellwright_kernel.call_filter import take_on
 from cellwright_kernel.host import run
 from cellwright_kernel.malloc import keep_little
 from cellwright_kernel.wire import HostSettings
@@ -24,6 +25,8 @@ def main() -> None:
         settings = HostSettings.model_validate_json(arguments.settings)
     except ValidationError as error:
         parser.error(f"these are no settings: {error.errors(include_url=False)[0]['msg']}")
+    if settings.call_filter is not None:
+        take_on(settings.call_filter)
     keep_little()
     asyncio.run(run(settings))
 

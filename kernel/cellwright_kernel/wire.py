@@ -267,6 +267,8 @@ class HostSettings(Value):
     limit."""
     memory: MemoryLimit | None = None
     """Absent: no limit."""
+    call_filter: str | None = None
+    """File with a filter of system calls as BPF, which the kernel host takes on first of all. Absent: it has one already."""
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""
 

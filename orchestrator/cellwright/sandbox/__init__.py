@@ -29,5 +29,11 @@ def backend_named(name: str) -> Backend:
             from cellwright.sandbox.unisolated import UnisolatedBackend  # noqa: PLC0415 - the same
 
             return UnisolatedBackend()
+        case "podman" | "docker":
+            from cellwright.sandbox.oci import OciBackend  # noqa: PLC0415 - the same
+
+            return OciBackend(name)
         case _:
-            raise UsageError(f"There is no sandbox backend {name!r}. Use `bubblewrap`, or `none` for development.")
+            raise UsageError(
+                f"There is no sandbox backend {name!r}. Use `bubblewrap`, `podman` or `docker`; `none` is for development."
+            )

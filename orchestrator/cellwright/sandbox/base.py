@@ -58,6 +58,8 @@ class Spec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     backend: str = "bubblewrap"
+    image: str = "localhost/cellwright-sandbox:latest"
+    """What podman and docker make the sandbox from; to the other backends it is nothing."""
     width: int = Field(default=1440, ge=640, le=3840)
     """Pixels of the desktop."""
     height: int = Field(default=1000, ge=480, le=2160)

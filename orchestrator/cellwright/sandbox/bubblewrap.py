@@ -11,7 +11,6 @@ that we are gone. The options go over a descriptor (`--args`), since /proc/1/cmd
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -21,6 +20,14 @@ from typing import Final
 from cellwright.egress import forwards
 from cellwright.errors import SandboxUnavailable
 from cellwright.sandbox.base import Limits, Sandbox, SandboxInfo, Spec
+from cellwright.sandbox.born_with import (
+    ENVIRONMENT,
+    HIDDEN_FILES,
+    HIDDEN_FOLDERS,
+    HOST_FOLDER,
+    HOST_PROCESSES,
+    core_limit,
+)
 from cellwright.sandbox.door import Door
 from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in, start_hosted
 from cellwright.sandbox.launch import Launched, memfd
@@ -34,8 +41,6 @@ from cellwright_kernel.wire import HostSettings, MemoryLimit
 _ETC: Final = ("fonts", "alternatives", "ld.so.cache", "ssl/certs", "mime.types", "X11")
 """What of the machine's /etc is visible inside. Fonts and loader cache are needed; the rest is absent if missing."""
 
-HOST_PROCESSES: Final = 1024
-"""Processes and threads that kernel host, desktop and browser may have when cells get no more."""
 _PASSWD: Final = "root:x:0:0::/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/home/agent:/bin/bash\n"  # noqa: S105 - no password in it
 _GROUP: Final = "root:x:0:\nagent:x:1000:\n"
 _HOSTS: Final = "127.0.0.1 localhost sandbox\n::1 localhost\n"
@@ -114,7 +119,7 @@ async def _start_in(
             if egress_socket is not None:
                 settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
             settings = settings.model_copy(update={"memory": _memory_limit(spec.limits, group)})
-            limited = ["/usr/bin/prlimit", f"--core={_core_limit()}", "--"]
+            limited = ["/usr/bin/prlimit", f"--core={core_limit()}", "--"]
             return group.entered_by([*limited, command, "--args", str(args), "--", *_inner(spec, settings)])
 
         return await start_hosted(
@@ -179,10 +184,10 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
         *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
         *("--dir", "/home", "--size", size, "--tmpfs", "/home/agent"),
         # the kernel host's: sockets, logs and Chromium's profile, where a cell that fills /tmp does not meet them
-        *("--dir", "/run", "--perms", "0700", "--size", size, "--tmpfs", _HOST_FOLDER),
+        *("--dir", "/run", "--perms", "0700", "--size", size, "--tmpfs", HOST_FOLDER),
         *("--dir", "/var", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108 - the sandbox's own
         *("--chdir", "/home/agent", "--clearenv", "--cap-drop", "ALL"),
-        *(part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)),
+        *(part for name, value in ENVIRONMENT.items() for part in ("--setenv", name, value)),
         *more,
         # last: the root itself and /dev are tmpfs without a size, which a cell could fill; devices still take what is written
         *("--remount-ro", "/dev"),
@@ -192,36 +197,9 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
 
 def _hidden() -> list[str]:
     """Return the options that hide what /proc tells of the machine and nothing inside needs."""
-    files = [part for name in _HIDDEN_FILES if Path(name).exists() for part in ("--dev-bind", "/dev/null", name)]
-    folders = [name for name in _HIDDEN_FOLDERS if Path(name).is_dir()]
+    files = [part for name in HIDDEN_FILES if Path(name).exists() for part in ("--dev-bind", "/dev/null", name)]
+    folders = [name for name in HIDDEN_FOLDERS if Path(name).is_dir()]
     return files + [part for name in folders for part in ("--tmpfs", name, "--remount-ro", name)]
-
-
-_HIDDEN_FILES: Final = (
-    *("/proc/cmdline", "/proc/config.gz", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/key-users"),
-    *("/proc/iomem", "/proc/ioports", "/proc/interrupts", "/proc/modules", "/proc/partitions", "/proc/diskstats"),
-    *("/proc/sched_debug", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/latency_stats"),
-)
-_HIDDEN_FOLDERS: Final = (
-    "/proc/acpi",
-    "/proc/bus",
-    "/proc/driver",
-    "/proc/fs",
-    "/proc/irq",
-    "/proc/pressure",
-    "/proc/scsi",
-)
-"""Anybody may write to those of `pressure`: each writer is a timer of the Linux kernel's."""
-_HOST_FOLDER: Final = "/run/kernel-host"
-_ENVIRONMENT: Final = {
-    "PATH": "/opt/cellwright/bin:/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/home/agent",
-    "USER": "agent",
-    "LOGNAME": "agent",
-    "SHELL": "/bin/bash",
-    "LANG": "C.UTF-8",
-    "TZ": "UTC",
-}
 
 
 _EVENTS: Final = "/run/memory/events"
@@ -249,22 +227,12 @@ def _chromium_bind() -> list[str]:
     return [] if folder.is_relative_to("/usr") else ["--ro-bind", str(folder), str(folder)]
 
 
-def _core_limit() -> int:
-    """Return the limit of core dumps, which the filter keeps: 1 byte is too little for a file, and stops a handler.
-
-    With 0 bytes there is no file, but a program that `core_pattern` pipes to would still be run, as root and out here, with
-    the memory of whatever crashes inside. Where our own limit is 0, it can't be raised to 1.
-    """
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    return 0 if hard == 0 else 1
-
-
 def _inner(spec: Spec, settings: HostSettings) -> list[str]:
     limits = spec.limits
     settings = settings.model_copy(update={"processes": limits.processes})
     return [
         # its own alone: it starts nothing with the environment that it has
-        *("/usr/bin/env", f"TMPDIR={_HOST_FOLDER}"),
+        *("/usr/bin/env", f"TMPDIR={HOST_FOLDER}"),
         # set within the user namespace the process limit counts per sandbox, not per outer uid: two of one uid with 200 each
         # got 198 forks each. The kernel host gives cells less than what it has itself
         *("/usr/bin/prlimit", f"--nproc={limits.processes + HOST_PROCESSES}", f"--nofile={limits.open_files}"),

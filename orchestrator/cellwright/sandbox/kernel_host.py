@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 
 from cellwright.errors import SandboxUnavailable
 from cellwright.sandbox.base import SandboxInfo, Spec
@@ -36,7 +36,7 @@ class HostedSandbox(ABC):
         door: Of its kernel host.
     """
 
-    name: ClassVar[str]
+    name: str
     """Its backend's."""
 
     def __init__(self, place: Place, launched: Launched, door: Door) -> None:
@@ -82,6 +82,9 @@ class HostedSandbox(ABC):
 
 _Hosted = TypeVar("_Hosted", bound=HostedSandbox)
 
+Start = Callable[[Sequence[str], Sequence[int]], Awaitable[Launched]]
+"""Starts a command that inherits descriptors."""
+
 
 @contextmanager
 def place_to_start_in() -> Iterator[Place]:
@@ -100,6 +103,7 @@ async def start_hosted(
     make: Callable[[Launched, Door], _Hosted],
     *,
     keep: Sequence[int] = (),
+    start: Start | None = None,
 ) -> _Hosted:
     """Start a kernel host and return its sandbox once that is usable; where it does not become so, nothing is left running.
 
@@ -108,6 +112,7 @@ async def start_hosted(
         command: Returns program and arguments; given the `door` of its settings.
         make: Returns the sandbox.
         keep: Descriptors that it inherits besides the listening socket.
+        start: Starts it; absent: as a process of this machine, with the place's uid.
 
     Raises:
         SandboxUnavailable: It did not become usable.
@@ -116,22 +121,35 @@ async def start_hosted(
         path = place.folder / "door"
         listener = _listen(path)
         undo.callback(listener.close)
-        launched = await launch(
-            command(f"fd:{listener.fileno()}"),
-            uid=place.uid if place.drops else None,
-            keep=(*keep, listener.fileno()),
-        )
+        words, kept = command(f"fd:{listener.fileno()}"), (*keep, listener.fileno())
+        if start is None:
+            launched = await launch(words, uid=place.uid if place.drops else None, keep=kept)
+        else:
+            launched = await start(words, kept)
         undo.push_async_callback(launched.end)
-        door = Door.at(path)
-        undo.push_async_callback(door.close)
         listener.close()  # from here on only the inside answers, and a dead inside refuses at once
-        await _wait_ready(door, launched)
+        door = await usable_door(path, launched)
         undo.pop_all()
         return make(launched, door)
 
 
-def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward]) -> HostSettings:
-    """Return what the kernel host is started with, as far as every backend says it alike."""
+async def usable_door(path: Path, launched: Launched) -> Door:
+    """Return the door at a socket once the inside is usable.
+
+    Raises:
+        SandboxUnavailable: It did not become usable; the door is closed, and the process goes on.
+    """
+    door = Door.at(path)
+    try:
+        await _wait_ready(door, launched)
+    except BaseException:
+        await door.close()
+        raise
+    return door
+
+
+def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward], chromium: str | None = None) -> HostSettings:
+    """Return what the kernel host is started with, as far as every backend says it alike; absent: this machine's Chromium."""
     return HostSettings(
         door=door,
         width=spec.width,
@@ -139,7 +157,7 @@ def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward]) -> Host
         viewport_width=spec.width,
         viewport_height=spec.viewport_height,
         browser=spec.browser,
-        chromium=str(chromium_path()),
+        chromium=chromium or str(chromium_path()),
         forwards=tuple(forwards),
         env=spec.env,
     )

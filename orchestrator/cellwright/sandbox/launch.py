@@ -13,7 +13,7 @@ import contextlib
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from cellwright.errors import CellwrightError
 END_S: Final = 5.0
 """Seconds that a killed process has to be gone; the kernel needs milliseconds."""
 _TAIL_BYTES: Final = 4000
+_ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
 class Launched:
@@ -61,8 +62,7 @@ class Launched:
             _kill([self.pid])
         try:
             async with asyncio.timeout(END_S):
-                await self._process.wait()
-                await self._drain
+                await self._gone()
         except TimeoutError:
             raise CellwrightError(
                 f"The sandbox of process {self.pid} was killed and is still there. Usually the machine is overloaded, or "
@@ -70,6 +70,11 @@ class Launched:
             ) from None
         finally:
             self.ask_to_end()
+
+    async def _gone(self) -> None:
+        """Wait until it has ended and all that it said is read."""
+        await self._process.wait()
+        await self._drain
 
     def log_tail(self) -> str:
         """Return the end of what it wrote to stderr, for an error message."""
@@ -92,12 +97,19 @@ async def launch(command: Sequence[str], *, uid: int | None, keep: Sequence[int]
         uid: Numeric user and group to become first; None to stay who we are.
         keep: Descriptors that it inherits.
     """
-    process = await asyncio.create_subprocess_exec(
+    return Launched(await start_process(command, uid=uid, keep=keep, environment=_ENVIRONMENT))
+
+
+async def start_process(
+    command: Sequence[str], *, uid: int | None, keep: Sequence[int], environment: Mapping[str, str]
+) -> Process:
+    """Start what becomes a `Launched`; arguments as with `launch`."""
+    return await asyncio.create_subprocess_exec(
         *command,
         stdin=PIPE,
         stdout=DEVNULL,
         stderr=PIPE,
-        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        env=environment,
         cwd="/",
         start_new_session=True,
         pass_fds=tuple(keep),
@@ -105,7 +117,6 @@ async def launch(command: Sequence[str], *, uid: int | None, keep: Sequence[int]
         group=uid,
         extra_groups=None if uid is None else (),
     )
-    return Launched(process)
 
 
 def _children(pid: int) -> list[int]:

@@ -187,7 +187,7 @@ def _settings() -> Iterator[_Rule]:
         for option in options:
             where = (_Where(1, "MASKED_EQ", _INT, level), _Where(2, "MASKED_EQ", _INT, option))
             yield _Rule(errno.EPERM, "setsockopt", where)
-    # lowered from 1 to 0, it would let the machine's own handler of core dumps have one: see `bubblewrap._core_limit`
+    # lowered from 1 to 0, it would let the machine's own handler of core dumps have one: see `born_with.core_limit`
     core = resource.RLIMIT_CORE
     yield _Rule(errno.EPERM, "setrlimit", (_Where(0, "MASKED_EQ", _INT, core),))
     yield _Rule(errno.EPERM, "prlimit64", (_Where(1, "MASKED_EQ", _INT, core), _Where(2, "NE", 0)))
