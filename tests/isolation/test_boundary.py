@@ -43,7 +43,7 @@ pytestmark = [
 HERE = Path(__file__).parent
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in (HERE / "probes.jsonl").read_text().splitlines()]
 HELPERS = (HERE / "helpers.py").read_text().partition("# ---\n")[2]
-BACKENDS = ("bubblewrap",)
+BACKENDS = ("bubblewrap", "podman")
 """Every backend that contains; each plays all rows."""
 
 

@@ -11,7 +11,7 @@ LAYERS = (
     ("__main__",),
     ("testing",),  # the doubles stand in for anything, and nothing but tests imports them
     ("cli",),
-    ("gateway",),
+    ("gateway", "alone"),
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),

@@ -160,8 +160,12 @@ class _Start:
             *("--security-opt", "label=disable"),
             *("--user", f"{_INSIDE_ID}:{_INSIDE_ID}"),
             *self._limits(),
-            *("--volume", f"{self._call_filter}:{_FILTER}:ro"),
-            *(() if self.egress_socket is None else ("--volume", f"{self.egress_socket.parent}:{_EGRESS}:ro")),
+            *("--volume", f"{self._call_filter}:{_FILTER}:ro,nosuid,nodev,noexec"),
+            *(
+                ()
+                if self.egress_socket is None
+                else ("--volume", f"{self.egress_socket.parent}:{_EGRESS}:ro,nosuid,nodev,noexec")
+            ),
             *self._of_podman(),
         ]
 
@@ -183,7 +187,7 @@ class _Start:
         ]
 
     def _of_podman(self) -> list[str]:
-        hidden = ":".join((*HIDDEN_FILES, *HIDDEN_FOLDERS, *_HIDDEN_OF_SYS))
+        hidden = ":".join((*HIDDEN_FILES, *HIDDEN_FOLDERS, *_HIDDEN_OF_SYS, "/dev/mqueue"))
         if self.place.drops:
             # a stretch of ids in one piece: overlay's layers are shown under no other map. Only one of them ever runs
             first, size = self.place.uid - _INSIDE_ID, _INSIDE_ID + 1
