@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the sandbox image, localhost/cellwright-sandbox, with podman or docker, whichever is there:
 #
-#   bash sandbox_image/build.sh [--engine podman|docker] [OPTION OF THE ENGINE'S build ...]
+#   bash sandbox_image/build.sh [--engine podman|docker] [--if-changed] [OPTION OF THE ENGINE'S build ...]
 #
 # It stands on $BASE if that is set, else on localhost/cellwright-base if there is one, else on debian:bookworm-slim; where that can't be
 # fetched, base.sh makes the first of them. What pip is set up with on this machine holds during the build and does not stay.
@@ -10,11 +10,17 @@ cd "$(dirname "$0")/.."
 umask 022
 tag=localhost/cellwright-sandbox:latest
 made_here=localhost/cellwright-base:latest
-engine=
+engine='' if_changed=''
 if [[ ${1:-} == --engine ]]; then
   engine=$2
   shift 2
 fi
+if [[ ${1:-} == --if-changed ]]; then
+  if_changed=1
+  shift
+fi
+made_from=$(find kernel orchestrator/cellwright/{__init__,errors,alone,answer,counted}.py orchestrator/cellwright/sandbox/{build,runtime}.py \
+  sandbox_image/{Containerfile,packages.txt} -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -58,6 +64,9 @@ settings_paths() { # of those settings, one a line; an index's files lie beside 
 }
 
 find_engine
+if [[ -n $if_changed ]]; then
+  [[ $("$engine" image inspect --format '{{index .Config.Labels "cellwright.made-from"}}' $tag 2>/dev/null) != "$made_from" ]] || exit 0
+fi
 find_base
 pip_settings
 options=(--network host --secret "id=pip,src=$work/pip.conf" --secret "id=certificates,src=$work/certificates")
@@ -70,7 +79,7 @@ if [[ $engine == podman ]]; then
   done < <(settings_paths)
 fi
 say "building $tag on $BASE with $engine (a few minutes)"
-"$engine" build -q "${options[@]}" --build-arg "BASE=$BASE" --tag $tag -f sandbox_image/Containerfile "$@" . >"$work/log" 2>&1 || {
+"$engine" build -q "${options[@]}" --build-arg "BASE=$BASE" --label "cellwright.made-from=$made_from" --tag $tag -f sandbox_image/Containerfile "$@" . >"$work/log" 2>&1 || {
   tail -n 40 "$work/log" >&2
   echo "image: it could not be built; the lines above say why." >&2
   exit 3

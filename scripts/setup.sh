@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Makes this checkout ready: Debian packages, the project's own environment (.venv), and the sandbox's runtime.
 # Safe to run again at any time: it does only what is missing, and finds that out in about a second.
+#
+#   bash scripts/setup.sh [--podman]     # with it also podman, and the sandbox image that it makes sandboxes from
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
 python=/usr/bin/python3
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+unwanted='# engine:' # marks packages of the list
+if [[ ${1:-} == --podman ]]; then unwanted='^$'; fi
 
 say() { echo "setup: $*"; }
 
@@ -25,7 +29,7 @@ as_root() {
 
 missing_packages() { # those of sandbox_image/packages.txt that are not installed, one a line
   local wanted
-  wanted=$(sed 's/#.*//' sandbox_image/packages.txt | tr -s '[:space:]' '\n' | sed '/^$/d' | sort -u)
+  wanted=$(grep -v "$unwanted" sandbox_image/packages.txt | sed 's/#.*//' | tr -s '[:space:]' '\n' | sed '/^$/d' | sort -u)
   comm -23 <(echo "$wanted") \
     <(xargs dpkg-query -W -f '${db:Status-Status} ${Package}\n' <<<"$wanted" 2>/dev/null | sed -n 's/^installed //p' | sort -u)
 }
@@ -80,3 +84,4 @@ in_venv() { .venv/bin/python -m pip --disable-pip-version-check -qq "$@"; }
 install_packages
 make_environment
 .venv/bin/python -m cellwright.sandbox.build
+if [[ ${1:-} == --podman ]]; then bash sandbox_image/build.sh --engine podman --if-changed; fi

@@ -32,6 +32,7 @@ from cellwright.sandbox.limits import process_bytes
 from cellwright.sandbox.oci_engine import Engine, EngineName, find_engine
 from cellwright.sandbox.oci_launch import launch_by
 from cellwright.sandbox.place import Place
+from cellwright.sandbox.runtime import INSIDE, kernel_folder
 from cellwright.sandbox.seccomp import browser_filter, browser_profile
 from cellwright_kernel.wire import HostSettings, MemoryLimit
 
@@ -109,7 +110,7 @@ class _Start:
         )
 
     async def _launch(self, command: Sequence[str], keep: Sequence[int]) -> Launched:
-        return await launch_by(self.engine, self.sandbox, command, door=keep[-1])
+        return await launch_by(self.engine, self.sandbox, self.place.folder, command, door=keep[-1])
 
     def limits_in_force(self) -> dict[str, str]:
         limits, by = self.spec.limits, f"by {self.engine.name}, cgroup {self.engine.cgroups}"
@@ -197,6 +198,8 @@ class _Start:
         return [
             *("--read-only-tmpfs=false", "--no-hosts", "--security-opt", f"mask={hidden}"),
             *(*users, "--preserve-fds", "1", "--pidfile", str(self.pid_file)),
+            # whatever the image was built from, both sides speak the same language
+            *("--volume", f"{kernel_folder()}:{INSIDE}/kernel:ro,nosuid,nodev"),
         ]
 
 

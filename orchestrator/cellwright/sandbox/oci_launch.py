@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import Process
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from cellwright.errors import CellwrightError
@@ -22,23 +23,23 @@ _GRACE_S: Final = 2.5
 """Seconds that a kernel host has to stop by itself, once its leash was let go."""
 
 _KEEPER: Final = """
-door=$0 grace=$1 removals=$2; shift 2
+door=$0 folder=$1 grace=$2 removals=$3; shift 3
 removal=("${@:1:removals}"); shift "$removals"
 if [ "$door" != - ] && [ "$door" != 3 ]; then exec 3<&"$door"; eval "exec $door<&-"; fi
 "$@" <&0 &
 run=$!
-{ exec 3<&-
-  while read -r _; do :; done
+exec 3<&-
+{ while read -r _; do :; done
   timeout "$grace" tail --pid="$run" -s 0.1 -f /dev/null
   "${removal[@]}"
 } <&0 >/dev/null 2>&1 &
 watch=$!
-exec 3<&-
 wait "$run"; status=$?
-kill "$watch" 2>/dev/null
+if read -r -t 0; then wait "$watch"; rm -rf -- "$folder"; else kill "$watch"; fi
 exit "$status"
 """
-"""Runs the command with the door as descriptor 3; the leash is standard input, which both it and the watch read to its end."""
+"""Runs the command with the door as descriptor 3. The leash is standard input: command and watch both read it to its end, and
+when it is found at its end, whoever held it is gone and removes nothing any more."""
 
 
 class _LaunchedByEngine(Launched):
@@ -64,19 +65,22 @@ class _LaunchedByEngine(Launched):
             self.ask_to_end()
 
 
-async def launch_by(engine: Engine, sandbox: str, command: Sequence[str], *, door: int | None) -> Launched:
+async def launch_by(
+    engine: Engine, sandbox: str, folder: Path, command: Sequence[str], *, door: int | None
+) -> Launched:
     """Start a sandbox.
 
     Args:
         engine: Which makes it.
         sandbox: The name that the command gives it.
+        folder: Its place's, which is removed if we can't do that ourselves.
         command: Of the engine.
         door: Descriptor that is handed down as number 3; None: nothing is.
     """
     removal = engine.removal(sandbox)
-    keeper = ["/bin/bash", "-pc", _KEEPER, "-" if door is None else str(door), str(_GRACE_S), str(len(removal))]
+    number = "-" if door is None else str(door)
     process = await start_process(
-        [*keeper, *removal, *command],
+        ["/bin/bash", "-pc", _KEEPER, number, str(folder), str(_GRACE_S), str(len(removal)), *removal, *command],
         uid=None,
         keep=() if door is None else (door,),
         environment=engine_environment(),
