@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 umask 022
 tag=localhost/cellwright-sandbox:latest
 made_here=localhost/cellwright-base:latest
-engine='' if_changed=''
+engine='' if_changed='' python=python3
+if [[ -x .venv/bin/python ]]; then python=.venv/bin/python; fi
 if [[ ${1:-} == --engine ]]; then
   engine=$2
   shift 2
@@ -50,11 +51,11 @@ find_base() {
 pip_settings() { # as a pip.conf; what they name of this machine's files is there for the build as well, with podman
   {
     echo "[global]"
-    python3 -m pip config list 2>/dev/null | sed -nE "s/^(:env:|global|install|user|site)\.\.?([a-z-]+)='(.*)'$/\2 = \3/p" |
-      grep -E '^(index-url|extra-index-url|find-links|trusted-host|constraint|proxy|timeout|no-index) ' | sort -u -t= -k1,1
+    { "$python" -m pip config list 2>/dev/null || true; } | sed -nE "s/^(:env:|global|install|user|site)\.\.?([a-z-]+)='(.*)'$/\2 = \3/p" |
+      grep -E '^(index-url|extra-index-url|find-links|trusted-host|constraint|proxy|timeout|no-index) ' | sort -u -t= -k1,1 || true
   } >"$work/pip.conf"
   local certificate
-  certificate=$(python3 -m pip config get global.cert 2>/dev/null || echo "${PIP_CERT:-}")
+  certificate=$("$python" -m pip config get global.cert 2>/dev/null || echo "${PIP_CERT:-}")
   if [[ -f $certificate ]]; then cp "$certificate" "$work/certificates"; else : >"$work/certificates"; fi
 }
 

@@ -171,6 +171,8 @@ def _bound(family: socket.AddressFamily, address: str | tuple[str, int]) -> sock
         # Connections inherit it; asyncio would set it only for a protocol that was named. Without it: 40 ms an answer.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.bind(address)
+    if isinstance(address, str):  # whoever made its folder says who gets there
+        Path(address).chmod(0o666)
     made.listen(128)
     return made
 

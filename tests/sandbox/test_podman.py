@@ -16,8 +16,8 @@ from tests.serving import alive, descendants
 
 from cellwright.errors import SandboxUnavailable
 from cellwright.sandbox.base import Limits, Spec
-from cellwright.sandbox.oci import OciBackend
 from cellwright.sandbox.place import sockets_folder
+from cellwright.sandbox.podman import PodmanBackend
 from cellwright.session import Session
 from cellwright.testing.backend import check_backend
 
@@ -50,7 +50,7 @@ def sandboxes() -> set[str]:
 
 
 async def test_it_conforms_without_a_gap() -> None:
-    report = await check_backend(lambda: OciBackend("podman"))
+    report = await check_backend(PodmanBackend)
     assert report.known_gaps == ()
 
 
@@ -64,7 +64,7 @@ async def test_a_session_has_both_languages_a_screen_and_files_and_leaves_nothin
         page = "await page.goto('data:text/html,<title>one</title>'); console.log(await page.title())"
         javascript = await session.execute(page, language="javascript")
         own = await session.execute(
-            "log(all('Seccomp:\\t2' in open(f'/proc/{pid}/status').read() for pid in os.listdir('/proc') if pid.isdigit()))",
+            "import os; log(all('Seccomp:\\t2' in open(f'/proc/{pid}/status').read() for pid in os.listdir('/proc') if pid.isdigit()))",
         )
         png = await session.screenshot()
         assert len(sandboxes() - before) == 1

@@ -29,10 +29,14 @@ def backend_named(name: str) -> Backend:
             from cellwright.sandbox.unisolated import UnisolatedBackend  # noqa: PLC0415 - the same
 
             return UnisolatedBackend()
-        case "podman" | "docker":
-            from cellwright.sandbox.oci import OciBackend  # noqa: PLC0415 - the same
+        case "podman":
+            from cellwright.sandbox.podman import PodmanBackend  # noqa: PLC0415 - the same
 
-            return OciBackend(name)
+            return PodmanBackend()
+        case "docker":
+            from cellwright.sandbox.docker import DockerBackend  # noqa: PLC0415 - the same
+
+            return DockerBackend()
         case _:
             raise UsageError(
                 f"There is no sandbox backend {name!r}. Use `bubblewrap`, `podman` or `docker`; `none` is for development."

@@ -1,43 +1,32 @@
-"""Sandboxes made from the image by podman or docker: the same code, whichever engine there is.
+"""Sandboxes made from the image by an OCI engine, as far as podman and docker have it alike.
 
-Flows in: a Spec. Flows out: a running sandbox, its kernel host behind a socket. Decided here: what an engine is asked for (no
-network, a root file system that nothing writes to, no capability, sizes for all that can be written, our filter of system calls),
-and how a sandbox is reached: podman hands our listening socket down, so that nothing inside can take the kernel host's place.
-Where it can't be handed down (docker, and gVisor), the kernel host makes the socket in a folder that is taken from it before
-the first cell.
+Flows in: a Spec. Flows out: a running sandbox. Decided here: what an engine is asked for: no network, a root file system that
+nothing writes to, no capability, sizes for all that can be written, limits, and our filter of system calls twice: as the
+engine reads it, and once more to the byte as bubblewrap is given it, by the kernel host. How a sandbox is reached, and
+under which ids it runs, is the engine's: `podman.py`, `docker.py`.
 """
 
 from __future__ import annotations
 
 import json
 import resource
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from cellwright.egress import forwards
 from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
-from cellwright.sandbox.born_with import (
-    ENVIRONMENT,
-    HIDDEN_FILES,
-    HIDDEN_FOLDERS,
-    HOST_FOLDER,
-    HOST_PROCESSES,
-    core_limit,
-)
+from cellwright.sandbox.born_with import ENVIRONMENT, HOST_FOLDER, HOST_PROCESSES, core_limit
 from cellwright.sandbox.door import Door
-from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in, start_hosted
+from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in
 from cellwright.sandbox.launch import Launched
 from cellwright.sandbox.limits import process_bytes
 from cellwright.sandbox.oci_engine import Engine, EngineName, find_engine
-from cellwright.sandbox.oci_launch import launch_by
 from cellwright.sandbox.place import Place
-from cellwright.sandbox.runtime import INSIDE, kernel_folder
 from cellwright.sandbox.seccomp import browser_filter, browser_profile
 from cellwright_kernel.wire import HostSettings, MemoryLimit
 
-_INSIDE_ID: Final = 1000
-"""User and group inside; the image knows them as `agent`."""
 _CHROMIUM: Final = "/usr/lib/chromium/chromium"
 _FILTER: Final = "/run/call-filter"
 _EGRESS: Final = "/run/egress"
@@ -46,20 +35,16 @@ _GROUP_FILES: Final = {
     "v2": ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory.peak"),
 }
 """Where the kernel host reads how often something was killed for memory, and the most that there was."""
-_HIDDEN_OF_SYS: Final = tuple(
-    f"/sys/{name}"
-    for name in ("block", "bus", "class", "dev", "devices", "firmware", "hypervisor", "kernel", "module", "power")
-)
-"""All but the control groups."""
 
 
 class OciBackend:
-    """The backends `podman` and `docker`."""
+    """A backend whose sandboxes an engine makes."""
 
-    def __init__(self, engine: EngineName) -> None:
+    def __init__(self, engine: EngineName, start: type[OciStart]) -> None:
         self.name: str = engine
         self._engine_name: EngineName = engine
         self._engine: Engine | None = None
+        self._start = start
 
     async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
         """See `Backend.start`."""
@@ -67,25 +52,39 @@ class OciBackend:
             self._engine = await find_engine(self._engine_name)
         image = await self._engine.image_id(spec.image)
         with place_to_start_in() as place:
-            return await _Start(self._engine, image, spec, place, egress_socket).start()
+            return await self._start(self._engine, image, spec, place, egress_socket).start()
 
 
-class _OciSandbox(HostedSandbox):
-    def __init__(self, start: _Start, launched: Launched, door: Door) -> None:
+class OciSandbox(HostedSandbox):
+    """One sandbox.
+
+    Args:
+        start: How it was started.
+        launched: The engine's process that runs it.
+        door: Of its kernel host.
+        pid: Process id out here of its first process.
+    """
+
+    def __init__(self, start: OciStart, launched: Launched, door: Door, pid: int) -> None:
         super().__init__(start.place, launched, door)
-        self._start = start
         self.name = start.engine.name
-        self._pid = int(start.pid_file.read_text())
+        self._start = start
+        self._pid = pid
 
     @property
     def info(self) -> SandboxInfo:
-        return SandboxInfo(
-            backend=self.name, isolated=True, uid=self._place.uid, pid=self._pid, limits=self._start.limits_in_force()
-        )
+        """See `Sandbox.info`."""
+        limits = self._start.limits_in_force()
+        return SandboxInfo(backend=self.name, isolated=True, uid=self._start.uid, pid=self._pid, limits=limits)
 
 
-class _Start:
-    """How one sandbox is started."""
+class OciStart(ABC):
+    """How one sandbox is started; arguments as their names say, `image` by its id."""
+
+    tmpfs_owner: str
+    """Option of a tmpfs that makes it the sandbox's user's."""
+    shown: str
+    """How what we show of out here is mounted."""
 
     def __init__(self, engine: Engine, image: str, spec: Spec, place: Place, egress_socket: Path | None) -> None:
         self.engine = engine
@@ -94,55 +93,54 @@ class _Start:
         self.place = place
         self.egress_socket = egress_socket
         self.sandbox = f"cellwright-{place.folder.name}"
-        self.pid_file = place.folder / "pid"
+        self.uid = place.uid
         self._call_filter = place.folder / "call-filter"
         self._profile = place.folder / "seccomp.json"
 
+    @abstractmethod
     async def start(self) -> Sandbox:
-        self._call_filter.write_bytes(browser_filter())
-        self._call_filter.chmod(0o644)
-        self._profile.write_text(json.dumps(browser_profile()))
-        return await start_hosted(
-            self.place,
-            self._command,
-            lambda launched, door: _OciSandbox(self, launched, door),
-            start=self._launch,
-        )
+        """Start it and return once it is usable; see `Backend.start`."""
 
-    async def _launch(self, command: Sequence[str], keep: Sequence[int]) -> Launched:
-        return await launch_by(self.engine, self.sandbox, self.place.folder, command, door=keep[-1])
+    @abstractmethod
+    def own_options(self) -> Sequence[str]:
+        """Return what this engine is asked for besides."""
 
     def limits_in_force(self) -> dict[str, str]:
+        """Return each limit with the means by which it holds, or what of it does not, and why."""
         limits, by = self.spec.limits, f"by {self.engine.name}, cgroup {self.engine.cgroups}"
         one = f"{process_bytes(limits)} for each process of cells by rlimit"
         memory = f"{limits.memory_bytes} for the whole sandbox {by}; {one}"
         if not self.engine.limits:
-            memory = f"{one}; not enforced for the sandbox as a whole: {self.engine.name} is an ordinary user's, and the groups are v1"
+            why = f"{self.engine.name} is an ordinary user's here, and the groups are of version 1"
+            memory = f"{one}; not enforced for the sandbox as a whole, nor for its browser: {why}"
         return {
-            "processes": f"{limits.processes} by rlimit within the user namespace",
-            "open_files": f"{min(limits.open_files, _most_open_files())} a process by rlimit",
+            "processes": f"{limits.processes} by rlimit" + (f", {self._processes} {by}" if self.engine.limits else ""),
+            "open_files": f"{self._open_files} a process by rlimit",
             "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm, home and {HOST_FOLDER} by tmpfs size",
             "memory_bytes": memory,
         }
 
-    def _command(self, door: str) -> list[str]:
-        del door  # whatever number it has out here, it is the first that is handed down
+    def command(self, door: str) -> list[str]:
+        """Return the engine's command that runs it, and write what that reads; `door` as in `HostSettings`."""
+        self._call_filter.write_bytes(browser_filter())
+        self._call_filter.chmod(0o644)
+        self._profile.write_text(json.dumps(browser_profile()))
         environment = {**ENVIRONMENT, "TMPDIR": HOST_FOLDER}
         return [
-            *(self.engine.command, "run", *self._options(), self.image),
+            *(self.engine.command, "run", *self._options(), *self.own_options(), self.image),
             *("-i", *(f"{name}={value}" for name, value in environment.items())),
             *("/opt/cellwright/bin/python", "-P", "-m", "cellwright_kernel"),
-            *("--settings", self._settings("fd:3").model_dump_json()),
+            *("--settings", self._settings(door).model_dump_json()),
         ]
 
     def _settings(self, door: str) -> HostSettings:
-        limits = self.spec.limits
+        limits, egress = self.spec.limits, self.egress_socket
         events, peak = _GROUP_FILES[self.engine.cgroups] if self.engine.limits else (None, None)
         settings = host_settings(self.spec, door=door, forwards=forwards(self.spec.allow), chromium=_CHROMIUM)
         return settings.model_copy(
             update={
                 "own_loopback": True,
-                "egress_socket": None if self.egress_socket is None else f"{_EGRESS}/{self.egress_socket.name}",
+                "egress_socket": None if egress is None else f"{_EGRESS}/{egress.name}",
                 "processes": limits.processes,
                 "memory": MemoryLimit(
                     process_bytes=process_bytes(limits), sandbox_bytes=limits.memory_bytes, events=events, peak=peak
@@ -152,6 +150,9 @@ class _Start:
         )
 
     def _options(self) -> list[str]:
+        egress = (
+            () if self.egress_socket is None else ("--volume", f"{self.egress_socket.parent}:{_EGRESS}:{self.shown}")
+        )
         return [
             *("--rm", "--interactive", "--name", self.sandbox, "--pull", "never", "--log-driver", "none"),
             *("--entrypoint", "/usr/bin/env", "--no-healthcheck", "--hostname", "sandbox", "--workdir", "/home/agent"),
@@ -159,51 +160,31 @@ class _Start:
             *("--security-opt", "no-new-privileges", "--security-opt", f"seccomp={self._profile}"),
             # where there is SELinux, it would keep our sockets from being reached
             *("--security-opt", "label=disable"),
-            *("--user", f"{_INSIDE_ID}:{_INSIDE_ID}"),
             *self._limits(),
-            *("--volume", f"{self._call_filter}:{_FILTER}:ro,nosuid,nodev,noexec"),
-            *(
-                ()
-                if self.egress_socket is None
-                else ("--volume", f"{self.egress_socket.parent}:{_EGRESS}:ro,nosuid,nodev,noexec")
-            ),
-            *self._of_podman(),
+            *("--volume", f"{self._call_filter}:{_FILTER}:{self.shown}", *egress),
         ]
 
     def _limits(self) -> list[str]:
-        limits, core = self.spec.limits, core_limit()
-        size, processes = limits.tmp_bytes, limits.processes + HOST_PROCESSES
-        files = min(limits.open_files, _most_open_files())
-        groups = (
-            *("--memory", str(limits.memory_bytes), "--memory-swap", str(limits.memory_bytes)),
-            *("--pids-limit", str(processes)),
-        )
+        size, owner, core = self.spec.limits.tmp_bytes, self.tmpfs_owner, core_limit()
+        memory, most = str(self.spec.limits.memory_bytes), self._processes
+        groups = ("--memory", memory, "--memory-swap", memory, "--pids-limit", str(most))
         return [
             *(groups if self.engine.limits else ()),
-            *("--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"),
+            *("--ulimit", f"nofile={self._open_files}:{self._open_files}", "--ulimit", f"nproc={most}:{most}"),
             *("--ulimit", f"core={core}:{core}", "--shm-size", str(size)),
             *("--tmpfs", f"/tmp:rw,exec,size={size},mode=1777"),  # noqa: S108 - the sandbox's own
-            *("--tmpfs", f"/home/agent:rw,exec,size={size},mode=0700,U"),
-            *("--tmpfs", f"{HOST_FOLDER}:rw,size={size},mode=0700,U"),
+            *("--tmpfs", f"/home/agent:rw,exec,size={size},mode=0700,{owner}"),
+            *("--tmpfs", f"{HOST_FOLDER}:rw,size={size},mode=0700,{owner}"),
         ]
 
-    def _of_podman(self) -> list[str]:
-        hidden = ":".join((*HIDDEN_FILES, *HIDDEN_FOLDERS, *_HIDDEN_OF_SYS, "/dev/mqueue"))
-        if self.place.drops:
-            # a stretch of ids in one piece: overlay's layers are shown under no other map. Only one of them ever runs
-            first, size = self.place.uid - _INSIDE_ID, _INSIDE_ID + 1
-            users = ["--uidmap", f"0:{first}:{size}", "--gidmap", f"0:{first}:{size}"]
-        else:
-            users = ["--userns", f"keep-id:uid={_INSIDE_ID},gid={_INSIDE_ID}"]
-        return [
-            *("--read-only-tmpfs=false", "--no-hosts", "--security-opt", f"mask={hidden}"),
-            *(*users, "--preserve-fds", "1", "--pidfile", str(self.pid_file)),
-            # whatever the image was built from, both sides speak the same language
-            *("--volume", f"{kernel_folder()}:{INSIDE}/kernel:ro,nosuid,nodev"),
-        ]
+    @property
+    def _processes(self) -> int:
+        """Processes and threads in all; the kernel host gives cells less than that."""
+        return self.spec.limits.processes + HOST_PROCESSES
 
-
-def _most_open_files() -> int:
-    """Return how many open files we may give: without CAP_SYS_RESOURCE no more than we may have."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return hard if hard != resource.RLIM_INFINITY else 1024**2
+    @property
+    def _open_files(self) -> int:
+        """Most open files of a process: without CAP_SYS_RESOURCE no more can be given than we may have."""
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        limit = self.spec.limits.open_files
+        return limit if hard == resource.RLIM_INFINITY else min(limit, hard)
