@@ -28,3 +28,11 @@ def has_image(engine: str) -> bool:
         [engine, "image", "inspect", Spec().image], capture_output=True, check=False, timeout=ANSWER_S
     )
     return asked.returncode == 0
+
+
+def names(engine: str) -> set[str]:
+    """Return the names of all sandboxes of ours that an engine keeps something of."""
+    listed = subprocess.run(
+        [engine, "ps", "--all", "--format", "{{.Names}}"], capture_output=True, text=True, check=True, timeout=ANSWER_S
+    )
+    return {name for name in listed.stdout.split() if name.startswith("cellwright-")}

@@ -45,7 +45,7 @@ pytestmark = [
 HERE = Path(__file__).parent
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in (HERE / "probes.jsonl").read_text().splitlines()]
 HELPERS = (HERE / "helpers.py").read_text().partition("# ---\n")[2]
-BACKENDS = {"bubblewrap": (), "podman": needs("podman")}
+BACKENDS = {"bubblewrap": (), "podman": needs("podman"), "docker": needs("docker")}
 """Every backend that contains, and what it needs."""
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.engines import needs
+from tests.engines import names, needs
 from tests.sandbox.test_egress import greeter  # noqa: F401 - a fixture
 from tests.serving import alive, descendants
 
@@ -41,21 +41,13 @@ asyncio.run(main())
 """
 
 
-def sandboxes() -> set[str]:
-    """Return the names of all that podman keeps of ours."""
-    listed = subprocess.run(
-        ["podman", "ps", "--all", "--format", "{{.Names}}"], capture_output=True, text=True, check=True, timeout=30
-    )
-    return {name for name in listed.stdout.split() if name.startswith("cellwright-")}
-
-
 async def test_it_conforms_without_a_gap() -> None:
     report = await check_backend(PodmanBackend)
     assert report.known_gaps == ()
 
 
 async def test_a_session_has_both_languages_a_screen_and_files_and_leaves_nothing(tmp_path: Path) -> None:
-    before = sandboxes()
+    before = names("podman")
     (tmp_path / "in.txt").write_text("from outside")
     spec = PODMAN.model_copy(update={"files": (tmp_path / "in.txt",), "out": tmp_path / "out"})
     async with Session.open(spec, runs=tmp_path / "runs") as session:
@@ -67,13 +59,13 @@ async def test_a_session_has_both_languages_a_screen_and_files_and_leaves_nothin
             "import os; log(all('Seccomp:\\t2' in open(f'/proc/{pid}/status').read() for pid in os.listdir('/proc') if pid.isdigit()))",
         )
         png = await session.screenshot()
-        assert len(sandboxes() - before) == 1
+        assert len(names("podman") - before) == 1
     assert own.text == "True"
     assert (python.text, javascript.text, png[:8]) == ("42", "one", b"\x89PNG\r\n\x1a\n")
     assert (tmp_path / "out" / "out.txt").read_text() == "FROM OUTSIDE"
     assert len(inside) > 5
     assert alive(inside) == set()
-    assert sandboxes() <= before
+    assert names("podman") <= before
 
 
 async def test_what_is_allowed_is_reached_and_nothing_else(greeter: int) -> None:  # noqa: F811
@@ -124,14 +116,14 @@ log(0 < len(made) < 100)
 
 @pytest.mark.parametrize("is_hostile", [False, True], ids=["as it is", "with a kernel host that does not stop"])
 def test_a_killed_orchestrator_leaves_nothing(tmp_path: Path, is_hostile: bool) -> None:
-    before = sandboxes()
+    before = names("podman")
     environment = {**os.environ, "CELLWRIGHT_STATE": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, env=environment) as owner:
         assert owner.stdout is not None
         sandbox = int(owner.stdout.readline())
         inside = descendants(sandbox) | {sandbox}
         below = descendants(owner.pid)
-        (name,) = sandboxes() - before
+        (name,) = names("podman") - before
         folder = sockets_folder() / name.removeprefix("cellwright-")
         assert folder.is_dir()
         if is_hostile:
@@ -142,7 +134,7 @@ def test_a_killed_orchestrator_leaves_nothing(tmp_path: Path, is_hostile: bool) 
         time.sleep(0.05)
     assert alive(inside | below) == set()
     assert not folder.exists()
-    assert sandboxes() <= before
+    assert names("podman") <= before
     assert time.monotonic() < killed + LEFT_S + 1  # the last look takes 0.1 s
 
 

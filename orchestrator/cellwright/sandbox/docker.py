@@ -1,9 +1,9 @@
 """Sandboxes made from the image by docker.
 
 Flows in: a Spec. Flows out: a running sandbox. Decided here: docker hands no descriptor down, so the kernel host makes the door's
-socket in a folder of ours; before the first cell that folder is taken from it, so that what is there cannot be replaced. Its user
-is a numeric uid that is nobody's out here. That is weaker than podman: there is no user namespace, unless the daemon makes
-one, and /sys shows the machine's devices.
+socket in a folder of ours; before the first cell the socket is moved away and the folder taken, so that nothing inside reaches the
+one or puts anything into the other. Its user is a numeric uid that is nobody's out here. That is weaker than podman: there
+is no user namespace, unless the daemon makes one, and /proc and /sys show what docker shows of the machine.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _DockerStart(OciStart):
             # docker would show the machine's
             *("--volume", f"{hosts}:/etc/hosts:{self.shown}"),
             *("--volume", f"{self._file('resolv.conf', '')}:/etc/resolv.conf:{self.shown}"),
-            *("--volume", f"{self._folder}:{_DOOR}"),
+            *("--volume", f"{self._folder}:{_DOOR}", "--tmpfs", "/dev/mqueue:ro,size=4k"),
         ]
 
     def _file(self, name: str, text: str) -> Path:
@@ -114,4 +114,4 @@ class _DockerStart(OciStart):
                 "version, or the daemon cannot see this machine's folders. Nothing is left running. Run "
                 "`bash sandbox_image/build.sh --engine docker`."
             )
-        return path
+        return path.rename(self.place.folder / "door")
