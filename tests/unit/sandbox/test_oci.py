@@ -1,0 +1,53 @@
+"""What an engine is asked for, and what is understood of what it tells: no engine is needed here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cellwright.errors import SandboxUnavailable, UsageError
+from cellwright.sandbox import backend_named
+from cellwright.sandbox.oci_engine import EngineName, find_engine
+
+TOLD: list[tuple[EngineName, object, tuple[bool, str, bool]]] = [
+    ("podman", {"host": {"cgroupVersion": "v1", "security": {"rootless": False}}}, (False, "v1", True)),
+    ("podman", {"host": {"cgroupVersion": "v1", "security": {"rootless": True}}}, (True, "v1", False)),
+    ("podman", {"host": {"cgroupVersion": "v2", "security": {"rootless": True}}}, (True, "v2", True)),
+    ("docker", {"CgroupVersion": "1", "SecurityOptions": ["name=seccomp,profile=default"]}, (False, "v1", True)),
+    ("docker", {"CgroupVersion": "2", "SecurityOptions": ["name=rootless"]}, (True, "v2", True)),
+    ("docker", {"CgroupVersion": "1", "SecurityOptions": None}, (False, "v1", True)),
+]
+
+
+def stand_in(folder: Path, name: str, says: str, status: int = 0) -> None:
+    """Put a program in an engine's place that answers `info`."""
+    program = folder / name
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{says}\nEND\necho 'no daemon' >&2\nexit {status}\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(("name", "told", "understood"), TOLD)
+async def test_an_engine_tells_what_it_can_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: EngineName, told: object, understood: tuple[bool, str, bool]
+) -> None:
+    stand_in(tmp_path, name, json.dumps(told))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    engine = await find_engine(name)
+    assert (engine.rootless, engine.cgroups, engine.limits) == understood
+
+
+async def test_an_engine_that_does_not_answer_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, "docker", "", 1)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxUnavailable, match="docker does not answer: no daemon"):
+        await find_engine("docker")
+
+
+def test_every_backend_has_its_name() -> None:
+    assert [backend_named(name).name for name in ("bubblewrap", "podman", "docker", "none")] == [
+        *("bubblewrap", "podman", "docker", "none")
+    ]
+    with pytest.raises(UsageError, match="no sandbox backend 'lxc'"):
+        backend_named("lxc")
