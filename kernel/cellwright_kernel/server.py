@@ -156,12 +156,21 @@ def listener(where: str) -> socket.socket:
         case "fd":
             return socket.socket(fileno=int(rest))
         case "unix":
-            return _bound(socket.AF_UNIX, rest)
+            return _bound_at(Path(rest))
         case "tcp":
             host, _, port = rest.rpartition(":")
             return _bound(socket.AF_INET6 if ":" in host else socket.AF_INET, (host.strip("[]"), int(port)))
         case _:
             raise ValueError(f"The door {where!r} is none of fd:N, unix:PATH, tcp:HOST:PORT.")
+
+
+def _bound_at(path: Path) -> socket.socket:
+    """Return a socket that is there only once it listens: whoever waits for it may take it away at once."""
+    making = path.with_suffix(".new")
+    made = _bound(socket.AF_UNIX, str(making))
+    making.chmod(0o666)  # whoever made its folder says who gets there
+    making.rename(path)
+    return made
 
 
 def _bound(family: socket.AddressFamily, address: str | tuple[str, int]) -> socket.socket:
@@ -171,8 +180,6 @@ def _bound(family: socket.AddressFamily, address: str | tuple[str, int]) -> sock
         # Connections inherit it; asyncio would set it only for a protocol that was named. Without it: 40 ms an answer.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.bind(address)
-    if isinstance(address, str):  # whoever made its folder says who gets there
-        Path(address).chmod(0o666)
     made.listen(128)
     return made
 

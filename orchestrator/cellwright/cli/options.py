@@ -1,6 +1,6 @@
 """What a sandbox may have, said the same way by every command: `run`, `exec`, `serve`.
 
-Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--sandbox`, `--size`, `--no-browser`, `--deadline`. Flows out: a `Spec`.
+Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--sandbox`, `--image`, `--size`, `--no-browser`, `--deadline`. Flows out: a `Spec`.
 Decided here: how each word is written, and the sentence for one that is not.
 """
 
@@ -69,8 +69,13 @@ class SpecOptions:
         typer.Option(
             "--sandbox",
             metavar="BACKEND",
-            help=f"What isolates: `{_DEFAULT.backend}`, the default; `none` is for development only.",
+            help=f"What isolates: `{_DEFAULT.backend}`, the default; `podman` or `docker`, from the sandbox image; `none` is for "
+            "development only.",
         ),
+    ] = None
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="NAME", help=f"What podman and docker use. Default: {_DEFAULT.image}."),
     ] = None
     size: Annotated[
         str | None,
@@ -117,6 +122,7 @@ class SpecOptions:
         _refuse_half_characters(*(self.allow or ()), *map(str, self.files or ()), str(self.out), *(self.env or ()))
         said: dict[str, Any] = {
             "backend": self.sandbox,
+            "image": self.image,
             "allow": self.allow and tuple(self.allow),
             "files": self.files and tuple(_existing(path) for path in self.files),
             "out": _folder(self.out),

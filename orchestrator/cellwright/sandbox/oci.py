@@ -24,6 +24,7 @@ from cellwright.sandbox.launch import Launched
 from cellwright.sandbox.limits import process_bytes
 from cellwright.sandbox.oci_engine import Engine, EngineName, find_engine
 from cellwright.sandbox.place import Place
+from cellwright.sandbox.runtime import INSIDE, kernel_folder
 from cellwright.sandbox.seccomp import browser_filter, browser_profile
 from cellwright_kernel.wire import HostSettings, MemoryLimit
 
@@ -162,6 +163,8 @@ class OciStart(ABC):
             *("--security-opt", "label=disable"),
             *self._limits(),
             *("--volume", f"{self._call_filter}:{_FILTER}:{self.shown}", *egress),
+            # whatever the image was built from, both sides speak the same language
+            *("--volume", f"{kernel_folder()}:{INSIDE}/kernel:{self.shown}"),
         ]
 
     def _limits(self) -> list[str]:

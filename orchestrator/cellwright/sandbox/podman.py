@@ -18,7 +18,6 @@ from cellwright.sandbox.kernel_host import start_hosted
 from cellwright.sandbox.launch import Launched
 from cellwright.sandbox.oci import OciBackend, OciSandbox, OciStart
 from cellwright.sandbox.oci_launch import launch_by
-from cellwright.sandbox.runtime import INSIDE, kernel_folder
 
 _INSIDE_ID: Final = 1000
 """User and group inside; the image knows them as `agent`."""
@@ -57,8 +56,6 @@ class _PodmanStart(OciStart):
             *("--user", f"{_INSIDE_ID}:{_INSIDE_ID}", *users),
             *("--read-only-tmpfs=false", "--no-hosts", "--security-opt", f"mask={':'.join(_HIDDEN)}"),
             *("--preserve-fds", "1", "--pidfile", str(self._pid_file)),
-            # whatever the image was built from, both sides speak the same language
-            *("--volume", f"{kernel_folder()}:{INSIDE}/kernel:ro,nosuid,nodev"),
         ]
 
     @property
