@@ -136,8 +136,9 @@ def test_a_door_is_inherited_bound_or_refused(tmp_path):
         made.listen()
         with server.listener(f"fd:{made.detach()}") as inherited:
             assert inherited.getsockname() == str(tmp_path / "made")
-    with server.listener(f"unix:{tmp_path / 'own'}") as bound, socket.socket(socket.AF_UNIX) as caller:
-        caller.connect(bound.getsockname())
+    with server.listener(f"unix:{tmp_path / 'own'}"), socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(tmp_path / "own"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "own"]
     with server.listener("tcp:127.0.0.1:0") as bound:
         assert bound.getsockname()[0] == "127.0.0.1"
     with pytest.raises(ValueError, match="is none of fd:N, unix:PATH, tcp:HOST:PORT"):
