@@ -52,9 +52,11 @@ class _PodmanStart(OciStart):
             users = ["--uidmap", f"0:{first}:{size}", "--gidmap", f"0:{first}:{size}"]
         else:
             users = ["--userns", f"keep-id:uid={_INSIDE_ID},gid={_INSIDE_ID}"]
+        # without a group of its own, those of the whole machine would be shown
+        hidden = _HIDDEN if self.engine.limits else (*_HIDDEN, "/sys/fs/cgroup")
         return [
             *("--user", f"{_INSIDE_ID}:{_INSIDE_ID}", *users),
-            *("--read-only-tmpfs=false", "--no-hosts", "--security-opt", f"mask={':'.join(_HIDDEN)}"),
+            *("--read-only-tmpfs=false", "--no-hosts", "--security-opt", f"mask={':'.join(hidden)}"),
             *("--preserve-fds", "1", "--pidfile", str(self._pid_file)),
         ]
 
