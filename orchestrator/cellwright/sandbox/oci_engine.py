@@ -12,6 +12,7 @@ import os
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from cellwright.errors import SandboxUnavailable
@@ -22,7 +23,8 @@ BUILD: Final = "bash sandbox_image/build.sh"
 """What makes the image; shown where it is missing."""
 _ANSWER_S: Final = 30.0
 """Seconds that a command of the engine may take; 0.1 are usual, and an engine that was just installed makes its storage first."""
-_NEEDED: Final = ("HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DBUS_SESSION_BUS_ADDRESS")
+_BUS: Final = "DBUS_SESSION_BUS_ADDRESS"
+_NEEDED: Final = ("HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", _BUS)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ async def find_engine(name: EngineName) -> Engine:
 def engine_environment() -> dict[str, str]:
     """Return the environment that an engine is run with."""
     kept = {name: os.environ[name] for name in _NEEDED if name in os.environ}
+    if _BUS not in kept and not Path(kept.get("XDG_RUNTIME_DIR", "/nowhere"), "bus").exists():
+        kept[_BUS] = "disabled:"  # or podman would start a bus, which outlives it
     # runc and its helpers lie in sbin
     return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", **kept}
 
