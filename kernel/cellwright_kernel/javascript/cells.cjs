@@ -56,6 +56,13 @@ class Cells {
     origins.apart(() => browser.dialogs.dismiss(say, () => setImmediate(() => this.#answer(running))));
   }
 
+  /** Whether a cell that failed was interrupted before. */
+  fail({ cell, interrupted }) {
+    const running = this.#running;
+    if (interrupted) this.interrupt(cell);
+    else if (running?.origin.serial === cell && !running.origin.interrupted) this.#answer(running);
+  }
+
   #begin(running) {
     if (this.#running === running) this.#evaluate(running, running.source.first());
   }
@@ -90,7 +97,14 @@ class Cells {
   #end(running, outcome) {
     if (running.outcome) return;
     running.outcome = outcome;
-    setImmediate(() => this.#answer(running));
+    setImmediate(() => (outcome.failure ? this.#askOfFailure(running) : this.#answer(running)));
+  }
+
+  /** A child that died of the cell's interrupt makes the cell fail before that has come here by two processes and a thread. */
+  #askOfFailure(running) {
+    if (this.#running === running && !running.origin.interrupted) {
+      this.#parts.channel.send({ type: 'failed', cell: running.origin.serial });
+    }
   }
 
   #answer(running) {

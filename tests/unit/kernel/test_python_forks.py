@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 from tests.python_kernel import PythonKernel, python_kernel
@@ -35,7 +36,7 @@ os.register_at_fork(
 def showwarning(*told):
     strike('warning')
 """
-WARNING = pytest.param("warning", marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="Python warns of none"))
+FROM_3_12 = pytest.mark.skipif(sys.version_info < (3, 12), reason="this Python does not warn of forks beside threads")
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +61,14 @@ def test_an_interrupt_among_the_hooks_around_a_fork_comes_out_in_the_cell(kernel
     assert kernel.run("1 + 1").outputs == [("result", "2")]
 
 
-@pytest.mark.parametrize("fork", ["fork", "fork_with_terminal", "fork_to_execute"])
-@pytest.mark.parametrize("at", ["before", "after", WARNING])
-def test_an_interrupt_at_any_place_within_a_fork_comes_out_of_it(hooked, at, fork):
+@pytest.mark.parametrize(
+    ("fork", "at"),
+    [
+        *product(["fork", "fork_with_terminal", "fork_to_execute"], ["before", "after"]),
+        *(pytest.param(fork, "warning", marks=FROM_3_12) for fork in ("fork", "fork_with_terminal")),
+    ],
+)
+def test_an_interrupt_at_any_place_within_a_fork_comes_out_of_it(hooked, fork, at):
     told = hooked.run(
         f"at = '{at}'\nwith warnings.catch_warnings():\n    warnings.simplefilter('always')\n"
         f"    warnings.showwarning = showwarning\n    {fork}()\n    log('went on')"
