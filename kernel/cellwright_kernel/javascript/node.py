@@ -195,8 +195,8 @@ class Node:
     def _tell_of_failure(self, serial: int, turns: int = _TURNS_OF_SIGNAL) -> None:
         """Tell Node whether a cell was interrupted before it failed.
 
-        An interrupt is sent to this process first and to the cell's children after it: if one of these died of it, it has
-        reached this process, but perhaps not Node, which then takes the child's end for an error of the cell's.
+        An interrupt is sent to this process first and to the cell's children after it: if one of these died of it, it
+        has reached this process, but perhaps not Node, which then takes the child's end for an error of the cell's.
         """
         if turns:
             asyncio.get_running_loop().call_soon(self._tell_of_failure, serial, turns - 1)

@@ -4,8 +4,8 @@ Flows in: SIGINT at any moment. Flows out: KeyboardInterrupt inside the cell's o
 awaits; and KeyboardInterrupt in leftover code that holds the event loop. Decided here: when each is right. Python code of
 the cell is on the stack: raise there. The cell waits for something: cancel it. No cell runs: do nothing, so that a late
 interrupt never hits the next cell. A message is being written: wait until it is whole. A process is being forked: wait
-until that is done. Leftover code, whichever cell began it, is left alone as long as the loop gets round to the cell; see
-loop_watch.py.
+until that is done. Leftover code, whichever cell began it, is left alone as long as the loop gets round to the cell;
+see loop_watch.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Interrupts:
         self._fork = ""
         """The name of the fork whose call is on the stack; no interrupt comes out of there."""
         self._put_off_in = 0
-        """The process that got one meanwhile: a forked child takes the mark along, but the interrupt is its parent's."""
+        """The process that got one meanwhile: a child takes the mark along, but the interrupt is its parent's."""
         self._pid = os.getpid()
         self._main = threading.get_ident()
         self.open = False
@@ -193,14 +193,14 @@ class Interrupts:
     def _hold_while_forking(self) -> None:
         """Put an interrupt off that comes within a fork, until the code that forks goes on.
 
-        Code that forks without end is there nearly all the time, and nothing comes out. What a hook raises is told of and
-        dropped, and its locks stay half taken. What is raised while Python warns of a fork beside threads is dropped
-        without a word (3.13: `PyErr_WarnFormat(...); PyErr_Clear()`, in the parent, after its hooks; from 3.12 on), and
-        the cell goes on for ever. Hooks of ours could not tell when a fork begins and ends: before it those that a cell
-        registers run first, after it last, and then the warning.
+        Code that forks without end is there nearly all the time, and nothing comes out. What a hook raises is told of
+        and dropped, and its locks stay half taken. What is raised while Python warns of a fork beside threads is
+        dropped without a word (3.13: `PyErr_WarnFormat(...); PyErr_Clear()`, in the parent, after its hooks; from 3.12
+        on), and the cell goes on for ever. Hooks of ours could not tell when a fork begins and ends: before it those
+        that a cell registers run first, after it last, and then the warning.
 
-        The warning is of this module now, so it is not shown unless a cell asks for those of libraries: the threads that
-        it speaks of are the kernel's, whose locks are made anew in a child.
+        The warning is of this module now, so it is not shown unless a cell asks for those of libraries: the threads
+        that it speaks of are the kernel's, whose locks are made anew in a child.
         """
         for module, name in _FORKS:
             setattr(module, name, self._holding(name, getattr(module, name)))
