@@ -145,6 +145,26 @@ async def test_an_interrupt_on_request_keeps_variables(cells: Cells, tmp_path: P
     assert cells.generation == 1
 
 
+async def test_a_child_that_dies_of_an_interrupt_before_the_kernel_has_its_turn_is_no_error_of_the_cell(
+    cells: Cells, tmp_path: Path
+) -> None:
+    (node,) = nodes_of(tmp_path)
+    kernel = parent_of(node)
+    later = "if (++turns === 3) require('fs').writeFileSync('later', '')"  # turns after the one in which it fails
+    running = asyncio.create_task(
+        cells.run(f"let turns = 0; setInterval(() => {{ {later} }}, 1); require('child_process').execSync('sleep 62')")
+    )
+    await until(lambda: "sleep" in [process.name for process in processes.of_kernel(kernel, "")])
+    os.kill(kernel, signal.SIGSTOP)
+    try:
+        assert cells.kernels.interrupt("javascript")
+        await until((tmp_path / "home" / "later").exists)
+    finally:
+        os.kill(kernel, signal.SIGCONT)
+    assert texts(await running, "error") == ["Interrupted: the cell was stopped"]
+    assert cells.status == "interrupted"
+
+
 async def test_interrupts_between_cells_hit_nobody(cells: Cells, tmp_path: Path) -> None:
     (node,) = nodes_of(tmp_path)
     for _ in range(20):

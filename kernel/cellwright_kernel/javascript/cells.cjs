@@ -2,8 +2,8 @@
 //
 // Flows in: requests to run code, one at a time, and interrupts. Flows out: outputs, and one answer each. Decided here: what
 // a cell waits for before it has ended: its code, the promise that is its value, the pictures it was promised, and one round
-// of the event loop, so that what went wrong unheeded is told before the answer. An interrupt answers for a cell whose
-// evaluation will never answer.
+// of the event loop, so that what went wrong unheeded is told before the answer; and if it failed, the word that it was
+// not interrupted before. An interrupt answers for a cell whose evaluation will never answer.
 'use strict';
 
 const { types } = require('node:util');
@@ -56,6 +56,13 @@ class Cells {
     origins.apart(() => browser.dialogs.dismiss(say, () => setImmediate(() => this.#answer(running))));
   }
 
+  /** Whether a cell that failed was interrupted before. */
+  fail({ cell, interrupted }) {
+    const running = this.#running;
+    if (interrupted) this.interrupt(cell);
+    else if (running?.origin.serial === cell && !running.origin.interrupted) this.#answer(running);
+  }
+
   #begin(running) {
     if (this.#running === running) this.#evaluate(running, running.source.first());
   }
@@ -90,7 +97,14 @@ class Cells {
   #end(running, outcome) {
     if (running.outcome) return;
     running.outcome = outcome;
-    setImmediate(() => this.#answer(running));
+    setImmediate(() => (outcome.failure ? this.#askOfFailure(running) : this.#answer(running)));
+  }
+
+  /** A child that died of an interrupt makes the cell fail before that has come here by two processes and a thread. */
+  #askOfFailure(running) {
+    if (this.#running === running && !running.origin.interrupted) {
+      this.#parts.channel.send({ type: 'failed', cell: running.origin.serial });
+    }
   }
 
   #answer(running) {

@@ -54,6 +54,8 @@ _HEAP_SHARE: Final = 0.75
 ends."""
 _PIPE_BYTES: Final = 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
+_TURNS_OF_SIGNAL: Final = 3
+"""Turns of asyncio's loop: one finds that a signal has come, the next reads of which kind, and one calls its handler."""
 _CHILD: Final = b'{"type":"child"}'
 """The line by which Node says that a child process is being started."""
 _LAST_WORDS: Final = re.compile(r"<--- Last few GCs|FATAL ERROR:|# Fatal error|----- Native stack trace")
@@ -89,7 +91,8 @@ class Node:
         self._written = select.epoll()  # asked before every line, and cheaper than two reads that find nothing
         self._last_words = ""
         self._requests = 0
-        self._was_interrupted = False
+        self._interrupted = 0
+        """Serial number of the latest cell that was interrupted."""
         self.ended = asyncio.Event()
         """Set once it has ended and all that it said was handed on."""
 
@@ -129,7 +132,7 @@ class Node:
             return answer
         self._requests += 1
         self._answers[self._requests] = answer
-        straight = request["do"] == "run" and not self._was_interrupted
+        straight = request["do"] == "run" and not self._interrupted
         self._pipes.send(request | {"id": self._requests}, straight=straight)
         return answer
 
@@ -137,7 +140,7 @@ class Node:
         """Stop a cell, wherever it is; nothing if it is over."""
         self.screen.cancel()
         self._ui.cancel()
-        self._was_interrupted = True
+        self._interrupted = serial
         if self._pipes is not None:
             self._pipes.interrupt(serial)
 
@@ -180,12 +183,25 @@ class Node:
             self._read_children()
         elif message["type"] == "ask":
             self._calls.take(message)
+        elif message["type"] == "failed":
+            self._tell_of_failure(message["cell"])
         elif message["type"] != "answer":
             self._publisher.take(message)
         else:
             self._read_children()
             self._publisher.flush()
             self._answer(message["id"], message["content"])
+
+    def _tell_of_failure(self, serial: int, turns: int = _TURNS_OF_SIGNAL) -> None:
+        """Tell Node whether a cell was interrupted before it failed.
+
+        An interrupt is sent to this process first and to the cell's children after it: if one of these died of it, it
+        has reached this process, but perhaps not Node, which then takes the child's end for an error of the cell's.
+        """
+        if turns:
+            asyncio.get_running_loop().call_soon(self._tell_of_failure, serial, turns - 1)
+        else:
+            self._tell({"do": "fail", "cell": serial, "interrupted": serial <= self._interrupted})
 
     def _read_children(self) -> None:
         if not self._written.poll(0):

@@ -53,6 +53,7 @@ cells.wasStopped = (serial) => interrupts.wasStopped(serial);
 function take(request) {
   if (request.do === 'run') cells.run(request);
   else if (request.do === 'tell') asks.take(request);
+  else if (request.do === 'fail') cells.fail(request);
   else channel.send({ type: 'answer', id: request.id, content: completion[request.do](request) });
 }
 
