@@ -106,7 +106,8 @@ class Node:
             stderr=err[1],
             pass_fds=handed,
             env=_environment(),
-            start_new_session=True,
+            # no session of its own: Linux shares time by session, and a busy machine made each cell wait for two shares
+            process_group=0,
         )
         for fd in (*handed, out[1], err[1]):
             os.close(fd)
@@ -128,12 +129,12 @@ class Node:
             answer.set_result(None)
             return answer
         self._requests += 1
-        self._answers[self._requests] = answer
-        request["id"] = self._requests
+        request = request | {"id": self._requests}
         if request["do"] == "run" and not self._was_interrupted and self._pipes.send_straight(request):
             self._straight = request
         else:
             self._pipes.send(request)
+        self._answers[self._requests] = answer
         return answer
 
     def interrupt(self, serial: int) -> None:
