@@ -31,7 +31,10 @@ class Interrupts {
     });
   }
 
-  /** A cell may be passed on twice: where a stop may have hit what was being done about it, it is said again. */
+  /**
+   * A cell may be passed on twice: where a stop may have hit what was being done about it, it is said again. Where cells
+   * come straight there are empty lines as well: each only wakes this process.
+   */
   listen(onRequest, onInterrupt) {
     const buffer = Buffer.alloc(PIPE_BYTES);
     const callback = (length) => {

@@ -68,6 +68,10 @@ class JavaScriptKernel(Answering):
         if self._running is not None:
             self.node.interrupt(self._running.cell.serial)
 
+    def coming(self) -> None:
+        """Have Node wake up while the request is being read and checked."""
+        self.node.wake()
+
     def before(self, request: dict[str, Any]) -> None:
         """Have Node compute while busy is being said (0.1 ms), unless something has to be there first."""
         code = request["content"].get("code")

@@ -137,6 +137,11 @@ class Node:
         self._answers[self._requests] = answer
         return answer
 
+    def wake(self) -> None:
+        """Tell it that a request is to come: that takes it 0.06 ms, which a cell need not wait for."""
+        if self._pipes is not None and not (self._was_interrupted or self.ended.is_set()):
+            self._pipes.wake()
+
     def interrupt(self, serial: int) -> None:
         """Stop a cell, wherever it is; nothing if it is over."""
         self.screen.cancel()
@@ -281,6 +286,10 @@ class _Pipes:
         except OSError:  # it is full, or Node has just ended
             return False
         return True
+
+    def wake(self) -> None:
+        with contextlib.suppress(OSError):  # as above
+            os.write(self.cells[1], b"\n")  # a line with nothing in it
 
     def interrupt(self, serial: int, request: Message | None) -> None:
         with contextlib.suppress(BrokenPipeError):
