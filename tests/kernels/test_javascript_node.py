@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 from collections.abc import AsyncIterator
@@ -97,6 +98,12 @@ async def busy_after_its_cell(node: tuple[Node, Heard], folder: Path) -> None:
     await within(5, run(node[0], 1, f"setTimeout(function round() {{ {loop} }}, 1); undefined"))
     go.touch()
     await node[1].hears("busy")
+
+
+async def test_it_shares_time_with_its_kernel(node: tuple[Node, Heard]) -> None:
+    assert node[0]._process is not None
+    process = node[0]._process.pid
+    assert (os.getsid(process), os.getpgid(process)) == (os.getsid(0), process)
 
 
 async def test_a_cell_is_answered(node: tuple[Node, Heard]) -> None:

@@ -51,7 +51,7 @@ class BrowserLink {
   /** Define what this cell names and is not there yet, then go on. */
   bind(code, evaluator, goOn) {
     const isNamed = WORDS.test(code) && names(code);
-    if (!process.env.CELLWRIGHT_CDP || !(isNamed || this.#isKept)) return goOn();
+    if (!(isNamed || this.#isKept) || !process.env.CELLWRIGHT_CDP) return goOn();
     const lexical = new Set(evaluator.lexicalNames());
     const wanted = NAMES.filter((name) => !lexical.has(name) && this.#isFree(name));
     if (!wanted.length || (!isNamed && this.#looksAlive())) return goOn();

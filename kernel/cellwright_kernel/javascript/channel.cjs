@@ -6,6 +6,9 @@
 
 const fs = require('node:fs');
 
+const WHOLE_BYTES = 4096; // PIPE_BUF: of a pipe that blocks, so much is taken at once
+const BYTES_PER_CHAR = 3;
+
 const { stringify } = JSON;
 const { from } = Buffer;
 const { writeSync } = fs;
@@ -21,6 +24,7 @@ class Channel {
   send(...messages) {
     let lines = '';
     for (const message of messages) lines += stringify(message) + '\n';
+    if (lines.length * BYTES_PER_CHAR <= WHOLE_BYTES) return void writeSync(this.#fd, lines);
     const data = from(lines);
     let written = 0;
     while (written < data.length) written += writeSync(this.#fd, data, written);

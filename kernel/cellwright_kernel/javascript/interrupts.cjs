@@ -12,28 +12,36 @@ const { Worker } = require('node:worker_threads');
 const HEARD = 0;
 const ASKED = 1;
 const STOPPED = 2;
+const PIPE_BYTES = 64 * 1024; // all that it may hold comes at once
 
 const { parse } = JSON;
 
 class Interrupts {
   #state = new Int32Array(new SharedArrayBuffer(12));
   #worker;
+  #cellsFd;
   #cells;
 
   /** The thread takes some 30 ms to start; until it is there, nothing is read. */
   constructor(requestsFd, controlFd, cellsFd) {
-    this.#cells = new net.Socket({ fd: cellsFd, readable: true, writable: false }).setEncoding('utf8');
+    this.#cellsFd = cellsFd;
     const workerData = { requestsFd, controlFd, state: this.#state };
     this.#worker = new Worker(path.join(__dirname, 'watch.cjs'), {
       workerData, execArgv: [], env: {}, resourceLimits: { codeRangeSizeMb: 16 },
     });
   }
 
-  /** A cell may be passed on twice: where a stop may have hit what was being done about it, it is said again. */
+  /**
+   * A cell may be passed on twice: where a stop may have hit what was being done about it, it is said again. Where cells
+   * come straight there are empty lines as well: each only wakes this process.
+   */
   listen(onRequest, onInterrupt) {
-    this.#cells.on('data', (lines) => {
-      for (const line of lines.split('\n')) if (line) onRequest(parse(line));
-    });
+    const buffer = Buffer.alloc(PIPE_BYTES);
+    const callback = (length) => {
+      for (const line of buffer.utf8Slice(0, length).split('\n')) if (line) onRequest(parse(line));
+      return true;
+    };
+    this.#cells = new net.Socket({ fd: this.#cellsFd, readable: true, writable: false, onread: { buffer, callback } });
     this.#worker.on('message', ({ ticket, request, interrupt }) => {
       if (ticket !== Atomics.load(this.#state, HEARD) + 1) return; // heard before, or one before it will be said again
       try {
