@@ -34,7 +34,7 @@ from Xlib.error import BadWindow
 own = Display()
 programs = {}
 
-def wait_for(fact, limit_s=8):
+def wait_for(fact, limit_s=20):
     end = time.monotonic() + limit_s
     while not (found := fact()) and time.monotonic() < end: time.sleep(0.005)
     return found
@@ -72,7 +72,7 @@ async def page_field():
 
 async def came_into_page(text):
     from playwright.async_api import TimeoutError as Late
-    try: await page.wait_for_function('text => t.value === text', arg=text, timeout=5000)
+    try: await page.wait_for_function('text => t.value === text', arg=text, timeout=20_000)
     except Late: pass
     return await page.input_value('#t')
 log('ready')

@@ -83,10 +83,10 @@ def test_lone_surrogates_are_replaced_and_pairs_joined():
     ],
 )
 def test_a_mass_of_control_characters_costs_what_its_length_costs(line, control):
-    text = line.replace("x", "x" * 60_000) + control * 200_000
+    text = line.replace("x", "x" * 60_000) + control * 50_000
     began = time.process_time()
     plain(text)
-    assert time.process_time() - began < 3  # 0.3 s measured; minutes where each of them costs the line's length
+    assert time.process_time() - began < 1  # 0.1 s measured; 5 s and more where each of them costs the line's length
 
 
 def test_an_endless_sequence_costs_what_its_length_costs():
