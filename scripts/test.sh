@@ -3,7 +3,24 @@
 #
 #   bash scripts/test.sh                            # everything, about as CI does it
 #   bash scripts/test.sh -m "not sandbox"           # the quick part
+#
+# Two processes share the tests first, a file at a time: most of what they do is wait. Those that measure time, or use up what the
+# machine has, follow one after the other (tests/conftest.py lists them).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bash scripts/check.sh
-exec .venv/bin/python -m pytest --durations=10 "$@"
+
+NONE=5 # pytest's exit status when it has found no test
+
+phase() { # NAME, then arguments of pytest
+  local status=0
+  .venv/bin/python -m pytest --durations=10 --phase "$@" || status=$?
+  [[ $status != "$NONE" ]] && ran=1 || return 0
+  [[ $status == 0 ]] || failed=$status
+}
+
+ran=0 failed=0
+phase together -n 2 --dist loadfile "$@"
+phase alone "$@"
+[[ $ran == 1 ]] || exit "$NONE"
+exit "$failed"
