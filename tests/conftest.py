@@ -23,6 +23,7 @@ ALONE = (
     "sandbox/test_bench_sessions.py",
     "sandbox/test_ladder.py",
     "sandbox/test_memory_ladder.py",
+    "sandbox/test_screen_helper.py",
     "soak/test_soak.py",
 )
 """They say within which time something is answered, or use up what a machine has: another test beside them would be in the figures."""
