@@ -3,7 +3,7 @@
 #
 #   bash scripts/test.sh                            # everything, as CI does it
 #   bash scripts/test.sh -m "not sandbox"           # the quick part
-#   bash scripts/test.sh --two                      # everything in about two thirds of the time, on a machine with nothing else to do
+#   bash scripts/test.sh --two                      # everything, in less time, on a machine with nothing else to do
 #
 # With `--two`, two processes share the tests, a file at a time: most of what they do is wait. Those that measure time, or use up
 # what the machine has, follow one after the other (tests/conftest.py lists them).
