@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from tests.kernels.playing_cells import Said, kernels_in, play
+from tests.waiting import until
 
 from cellwright_kernel import processes
 from cellwright_kernel.kernels import Kernels
@@ -78,12 +79,6 @@ def is_at_rest(pid: int) -> bool:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = {name: value.split()[0] for name, _, value in (line.partition(":") for line in lines) if value.split()}
     return (found["State"], int(found["SigPnd"], 16), int(found["ShdPnd"], 16)) == ("S", 0, 0)
-
-
-async def until(fact: Callable[[], bool], limit_s: float = 5.0) -> None:
-    async with asyncio.timeout(limit_s):
-        while not fact():  # noqa: ASYNC110 - /proc has no events
-            await asyncio.sleep(0.01)
 
 
 def texts(says: list[Said], source: str) -> list[str]:

@@ -12,6 +12,7 @@ from queue import Empty
 
 import pytest
 from tests.python_kernel import PythonKernel, Told, python_kernel
+from tests.waiting import GUARD_S
 
 from cellwright_kernel.python.last_words import KINDS, SLOT_BYTES, LastWordsBox, read_begun, read_last_words
 
@@ -20,7 +21,7 @@ def told_by_dying(kernel: PythonKernel, code: str) -> str:
     """Run a cell that ends the kernel; give back all text of it, sent or not."""
     told = Told()
     msg_id = kernel.send(code)
-    kernel.process.wait(timeout=10)
+    kernel.process.wait(GUARD_S)
     while True:
         try:
             kernel._take(kernel.told_next(0.1), msg_id, told)
@@ -44,7 +45,7 @@ def test_without_room_for_the_box_there_is_none_and_the_kernel_works(tmp_path):
         "from cellwright_kernel.python.last_words import LastWordsBox\n"
         f"box = LastWordsBox(pathlib.Path({str(tmp_path / 'box')!r})); box.begin('log', 'id'); box.add(b'x'); print(box.text())"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=GUARD_S)
     assert said.stdout == "x\n"
     assert not (tmp_path / "box").exists()
 
@@ -74,7 +75,7 @@ def test_what_was_printed_before_c_code_held_the_kernel_is_not_lost(tmp_path):
             kernel._take(kernel.told_next(), msg_id, told)
         if ("stdout", "before\n") not in told.outputs:
             box = Path(f"{kernel.connection}.last")
-            ends_at = time.monotonic() + 10
+            ends_at = time.monotonic() + GUARD_S
             while (lost := [words.text for words in read_last_words(box, kernel.highest_seq)]) in ([], ["before"]):
                 assert time.monotonic() < ends_at  # print() writes the newline apart
             assert lost == ["before\n"]

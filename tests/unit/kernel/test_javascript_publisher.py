@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.waiting import GUARD_S
+
 from cellwright_kernel.iopub import Gate
 from cellwright_kernel.javascript.publisher import Posted, Publisher
 
@@ -72,7 +74,7 @@ async def test_what_is_gathered_is_sent_soon_although_nothing_follows() -> None:
     publisher, heard = publisher_of(1)
     publisher.write(1, "stdout", "waiting")
     assert heard.messages == []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while not heard.messages:  # noqa: ASYNC110 - a timer of the publisher's own
             await asyncio.sleep(0.005)
     assert heard.streams == [("stdout", "waiting", "m1")]
