@@ -36,7 +36,8 @@ os.register_at_fork(
 def showwarning(*told):
     strike('warning')
 """
-FROM_3_12 = pytest.mark.skipif(sys.version_info < (3, 12), reason="this Python does not warn of forks beside threads")
+WARNED_OF = ("fork", "fork_with_terminal") if sys.version_info >= (3, 12) else ()
+"""What Python warns of beside threads."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_an_interrupt_among_the_hooks_around_a_fork_comes_out_in_the_cell(kernel
     ("fork", "at"),
     [
         *product(["fork", "fork_with_terminal", "fork_to_execute"], ["before", "after"]),
-        *(pytest.param(fork, "warning", marks=FROM_3_12) for fork in ("fork", "fork_with_terminal")),
+        *product(WARNED_OF, ["warning"]),
     ],
 )
 def test_an_interrupt_at_any_place_within_a_fork_comes_out_of_it(hooked, fork, at):
