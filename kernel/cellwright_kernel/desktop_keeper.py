@@ -8,6 +8,7 @@ usable, from which moment on it is not, and how often something that keeps endin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -26,6 +27,11 @@ _RESTARTS: Final = 5
 _RESTARTS_WITHIN_S: Final = 60.0
 """More restarts than that in this time, and the desktop is left as it is."""
 _LOOK_EVERY_S: Final = 0.01
+_PICTURE_S: Final = 3.0
+"""A screenshot that takes longer is given up, and the display asked whether it lives; 30 ms are usual. Both together take
+less time than the outside waits for one."""
+_AGAIN_S: Final = 20.0
+"""The longest wait for display and browser to be started again; 2 s are usual."""
 
 
 class Usable(asyncio.Event):
@@ -153,17 +159,30 @@ class DesktopKeeper:
         """Take a picture of the whole desktop; when nothing was drawn since the last one it costs nothing.
 
         Raises:
-            NotUp: the display is gone.
+            NotUp: the display is gone, or did not answer; then it is started again, if it still does not.
         """
-        self._last = await self._desktop.screenshot(self._last)
-        return self._last
+        try:
+            async with asyncio.timeout(_PICTURE_S):
+                self._last = await self._desktop.screenshot(self._last)
+                return self._last
+        except TimeoutError:
+            await self._desktop.end_if_silent()
+            raise NotUp(f"No screenshot could be taken: the display did not give it within {_PICTURE_S:g} s.") from None
 
     async def release_keys(self) -> int:
         """Let go of held keys and buttons; return how many there were."""
         return await self._desktop.release_keys()
 
-    async def free_pages(self) -> list[str]:
-        """Stop JavaScript that keeps a page from answering; return what to say of each such page."""
+    async def free(self) -> list[str]:
+        """See that display and pages answer, after a cell that had to be ended; return what to say of each page that did not.
+
+        A display that does not is started again, which tells of itself; JavaScript that keeps a page from answering is
+        stopped.
+        """
+        if await self._desktop.end_if_silent() and not self.usable.is_set():
+            with contextlib.suppress(TimeoutError):  # whoever needs the desktop waits for it in any case
+                async with asyncio.timeout(_AGAIN_S):
+                    await self.usable.wait()
         return await self._browser.free_pages() if self._browser else []
 
     async def stop(self) -> None:
@@ -179,6 +198,7 @@ class DesktopKeeper:
         return self._desktop.is_ending or (self._browser is not None and self._browser.is_ending)
 
     async def _start_again(self) -> bool:
+        await self._desktop.end_if_silent()  # what is started on a display that hangs never comes up
         # with the display its clients end too, the browser a moment before or after it
         what = self._what_ended()
         now = asyncio.get_running_loop().time()

@@ -83,7 +83,7 @@ class Host:
             self._environment,
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
-            free_pages=self._desktop.free_pages if self._desktop else None,
+            free_desktop=self._desktop.free if self._desktop else None,
             screen_changed=self._screen_changed,
             commands=_commands(settings.processes, settings.memory),
             memory=Memory(settings.memory),

@@ -6,7 +6,8 @@ happens after a fork and after the X server has gone, and that errors about wind
 
 python-xlib keeps half-sent requests and its locks in plain attributes: a KeyboardInterrupt inside it leaves a dead
 lock behind or sends bytes twice. So an interrupt that comes while the connection is lent out is kept back and raised
-when it is returned. Whoever borrows it must therefore return it soon: no wait longer than `MAX_LOAN_S`.
+when it is returned. Whoever borrows it must therefore return it soon: no wait longer than `MAX_LOAN_S`. Where a server
+that was stopped, or hangs, keeps it longer, an interrupt hangs up: the wait ends, and the next use opens another connection.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
@@ -97,6 +99,12 @@ class Connection:
             elif event.type == X.ClientMessage:
                 self.messages.append(event)
 
+    def hang_up(self) -> None:
+        """End what waits for the server to answer; it finds the connection closed."""
+        if self._display is not None:
+            with suppress(OSError):
+                self._display.display.socket.shutdown(socket.SHUT_RDWR)
+
     def wait_until(self, display: Display, fact: Callable[[], bool], limit_s: float) -> bool:
         """Ask for `fact` until it holds, the limit is over or an interrupt came. Returns whether it holds."""
         end = time.monotonic() + min(limit_s, MAX_LOAN_S)
@@ -150,9 +158,12 @@ def _interrupts_kept_back(connection: Connection) -> Iterator[None]:
         yield
         return
     came = False
+    lent_at = time.monotonic()
 
     def keep(_number: int, _frame: FrameType | None) -> None:
         nonlocal came
+        if came or time.monotonic() - lent_at > MAX_LOAN_S:
+            connection.hang_up()
         came = connection.interrupted = True
 
     before = signal.getsignal(signal.SIGINT)
@@ -166,5 +177,5 @@ def _interrupts_kept_back(connection: Connection) -> Iterator[None]:
     finally:
         connection.interrupted = False
         signal.signal(signal.SIGINT, before)
-    if came:
-        before(signal.SIGINT, sys._getframe())
+        if came:  # also where the loan failed, of having been hung up on, say: the interrupt is what was asked for
+            before(signal.SIGINT, sys._getframe())
