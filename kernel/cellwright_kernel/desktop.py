@@ -242,7 +242,7 @@ class Desktop:
         Returns:
             True when it was silent.
         """
-        if not self.has_display or await answers(self.display, _ANSWER_S):
+        if not self.has_display or await asyncio.to_thread(answers, self.display, _ANSWER_S):
             return False
         server = self._children["Xvnc"]
         self._is_silent = server.running

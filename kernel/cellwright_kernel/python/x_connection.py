@@ -28,11 +28,16 @@ from typing import Any
 from Xlib import X, error
 from Xlib.display import Display
 
+from cellwright_kernel.display_life import answers
 from cellwright_kernel.hung_up import has_hung_up
 from cellwright_kernel.python import xkb
 
 MAX_LOAN_S = 1.0
 """An interrupt waits at most about this long."""
+
+
+_ANSWER_S = 5.0
+"""The end of the wait for a server that says nothing to a new connection; 0.2 ms are usual."""
 
 
 class DisplayLost(RuntimeError):
@@ -54,6 +59,8 @@ class Connection:
         """Client messages that arrived, oldest first; whoever waits for one empties it."""
         self.interrupted = False
         """True when an interrupt came during this loan; a loop that waits should stop waiting."""
+        self.is_silent = False
+        """True when the server did not answer when it was last used: it would have to be waited for."""
         self._display: Display | None = None
         self._keymap_event = 0
         self._errors: list[error.XError] = []
@@ -68,17 +75,19 @@ class Connection:
             DisplayLost: the server cannot be reached, or went away meanwhile.
             KeyboardInterrupt: one came meanwhile; raised after the display was returned.
         """
-        with self._lock, _interrupts_kept_back(self):
-            try:
-                display = self._open()
-                yield display
-                display.flush()
-            except (error.ConnectionClosedError, error.DisplayError, ConnectionError) as gone:
-                self.close()
-                raise DisplayLost(
-                    f"The X display {self.name} does not answer ({gone}). Usually its server was ended. Variables are "
-                    "kept; windows are gone. Nothing on the desktop can be done until the session has a new one."
-                ) from None
+        with self._lock:
+            self._require_answer()
+            with _interrupts_kept_back(self):
+                try:
+                    display = self._open()
+                    yield display
+                    display.flush()
+                except (error.ConnectionClosedError, error.DisplayError, ConnectionError) as gone:
+                    self.close()
+                    raise DisplayLost(
+                        f"The X display {self.name} does not answer ({gone}). Usually its server was ended. Variables are "
+                        "kept; windows are gone. Nothing on the desktop can be done until the session has a new one."
+                    ) from None
         self._raise_errors()
 
     def close(self) -> None:
@@ -101,6 +110,7 @@ class Connection:
 
     def hang_up(self) -> None:
         """End what waits for the server to answer; it finds the connection closed."""
+        self.is_silent = True
         if self._display is not None:
             with suppress(OSError):
                 self._display.display.socket.shutdown(socket.SHUT_RDWR)
@@ -115,9 +125,20 @@ class Connection:
             self.read_events(display, min(left, 0.002))
         return True
 
-    def _open(self) -> Display:
+    def _require_answer(self) -> None:
+        """Before a connection is opened, see that the server answers, while an interrupt still ends the wait."""
         if self._display is not None and has_hung_up(self._display):
             self.close()
+        if self._display is None:
+            self.is_silent = True  # until it is known better: an interrupt may end the asking
+            self.is_silent = not answers(self.name, _ANSWER_S)
+            if self.is_silent:
+                raise DisplayLost(
+                    f"The X display {self.name} did not answer within {_ANSWER_S:g} s. Usually its server is stopped or "
+                    "hangs; one that goes on so is started again after the cell. Variables are kept."
+                )
+
+    def _open(self) -> Display:
         if self._display is None:
             self._display = Display(self.name)
             self._display.set_error_handler(self._note_error)
@@ -178,4 +199,7 @@ def _interrupts_kept_back(connection: Connection) -> Iterator[None]:
         connection.interrupted = False
         signal.signal(signal.SIGINT, before)
         if came:  # also where the loan failed, of having been hung up on, say: the interrupt is what was asked for
-            before(signal.SIGINT, sys._getframe())
+            try:
+                before(signal.SIGINT, sys._getframe())
+            except KeyboardInterrupt as interrupt:
+                raise interrupt from None
