@@ -9,12 +9,12 @@ const MOST_NAMED = 3;
 const URL_CHARS = 100;
 
 /** Return a sentence for each page that Playwright does not know yet. */
-async function silentPages({ session, context }) {
+async function silentPages({ session, context, page }) {
   const { targetInfos } = await session.send('Target.getTargets', {}, { timeout: ANSWER_MS });
   const known = new Set();
-  for (const page of context.pages()) known.add(await targetOf(context, page));
+  for (const one of context.pages()) known.add(await targetOf(context, one));
   const silent = targetInfos.filter(({ type, targetId }) => type === 'page' && !known.has(targetId));
-  const said = silent.slice(0, MOST_NAMED).map(sentence);
+  const said = silent.slice(0, MOST_NAMED).map((target) => sentence(target, page.url()));
   const more = silent.length - said.length;
   return more ? [...said, `${more} more pages do not answer either.`] : said;
 }
@@ -26,13 +26,17 @@ async function targetOf(context, page) {
   return targetInfo.targetId;
 }
 
-function sentence({ url, targetId }) {
-  const named = url.length <= URL_CHARS ? url : `${url.slice(0, URL_CHARS)}...`;
+function sentence({ url, targetId }, other) {
   const close = `await (await browser.newBrowserCDPSession()).send('Target.closeTarget', { targetId: '${targetId}' })`;
   return (
-    `The page ${named} does not answer. Usually its JavaScript computes without end, or its process was stopped. Until it ` +
-    `answers it is not in \`context.pages()\`; the others are as usual. To close it: \`${close}\``
+    `The page ${cut(url)} does not answer. Usually it shows a dialog that nobody has answered, its JavaScript computes without ` +
+    'end, or its process was stopped. Until it answers it is not in `context.pages()`; the others are, and `page` is ' +
+    `${cut(other)}. To close it: \`${close}\``
   );
+}
+
+function cut(url) {
+  return url.length <= URL_CHARS ? url : `${url.slice(0, URL_CHARS)}...`;
 }
 
 module.exports = { silentPages };

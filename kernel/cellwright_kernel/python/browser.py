@@ -172,12 +172,12 @@ class BrowserLink:
         self.dialogs.watch(context)
         context.on("dialog", self._on_dialog)
         if time.monotonic() - began >= PAGES_S:
-            await self._tell_silent(session, context)
+            await self._tell_silent(session, page)
         return Attached(browser, session, context, page)
 
-    async def _tell_silent(self, session: CDPSession, context: BrowserContext) -> None:
+    async def _tell_silent(self, session: CDPSession, page: Page) -> None:
         try:
-            for sentence in await silent_pages(session, context):
+            for sentence in await silent_pages(session, page):
                 self._say(sentence)
         except _errors().Error:  # it goes without saying: the pages that answer are there
             return

@@ -19,20 +19,20 @@ _URL_CHARS: Final = 100
 _CLOSE: Final = 'await (await browser.new_browser_cdp_session()).send("Target.closeTarget", {{"targetId": "{}"}})'
 
 
-async def silent_pages(session: CDPSession, context: BrowserContext) -> list[str]:
+async def silent_pages(session: CDPSession, page: Page) -> list[str]:
     """Return a sentence for each page that Playwright does not know yet.
 
     Args:
         session: The browser's own.
-        context: The one whose pages are known.
+        page: The one that is used instead, of the context whose pages are known.
 
     Raises:
         playwright.async_api.Error: the browser does not say which pages there are.
     """
     targets = (await session.send("Target.getTargets", timeout=_ANSWER_MS))["targetInfos"]
-    known = {await _target_of(context, page) for page in context.pages}
+    known = {await _target_of(page.context, known) for known in page.context.pages}
     silent = [target for target in targets if target["type"] == "page" and target["targetId"] not in known]
-    said = [_sentence(target) for target in silent[:_MOST_NAMED]]
+    said = [_sentence(target, page.url) for target in silent[:_MOST_NAMED]]
     more = len(silent) - len(said)
     return [*said, f"{more} more pages do not answer either."] if more else said
 
@@ -44,11 +44,13 @@ async def _target_of(context: BrowserContext, page: Page) -> str:
     return str(target["targetId"])
 
 
-def _sentence(target: dict[str, Any]) -> str:
-    url = str(target["url"])
-    named = url if len(url) <= _URL_CHARS else f"{url[:_URL_CHARS]}..."
+def _sentence(target: dict[str, Any], other: str) -> str:
     return (
-        f"The page {named} does not answer. Usually its JavaScript computes without end, or its process was stopped. Until it "
-        f"answers it is not in `context.pages`; the others are as usual. To close it: "
-        f"`{_CLOSE.format(target['targetId'])}`"
+        f"The page {_cut(str(target['url']))} does not answer. Usually it shows a dialog that nobody has answered, its JavaScript "
+        "computes without end, or its process was stopped. Until it answers it is not in `context.pages`; the others are, and "
+        f"`page` is {_cut(other)}. To close it: `{_CLOSE.format(target['targetId'])}`"
     )
+
+
+def _cut(url: str) -> str:
+    return url if len(url) <= _URL_CHARS else f"{url[:_URL_CHARS]}..."
