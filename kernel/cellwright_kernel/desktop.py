@@ -45,8 +45,9 @@ _UP_S = 10.0
 """Xvnc is up in 0.1 s and openbox in 0.05 s; the rest is room for a machine under load."""
 _CAUSE_S = 0.2
 _ANSWER_S = 3.0
-"""A display that says nothing to a new client for so long hangs; 0.2 ms are usual, and 0.3 s on a machine under load."""
-_SILENT = f"The display did not answer for {_ANSWER_S:g} s, as if it had been stopped or hung, and was ended."
+"""What gives no answer for so long hangs: a display to a new client (0.2 ms are usual), a window manager (20 ms)."""
+_SILENT = f"The {{}} did not answer for {_ANSWER_S:g} s, as if it had been stopped or hung, and was ended."
+_ROLES = {"Xvnc": "display", "openbox": "window manager"}
 _LEFT = {
     "Xvnc": "Every window that was open is gone.",
     "openbox": "The windows are still there, but until it runs again without frames, and new ones may not get the keyboard.",
@@ -96,7 +97,7 @@ class Desktop:
         self._stopping = False
         self._screenshots: Screenshots | None = None
         self._letting_go: asyncio.Task[int] | None = None
-        self._is_silent = False
+        self._silent: Child | None = None
 
     @property
     def display(self) -> str:
@@ -121,7 +122,7 @@ class Desktop:
         if self._stopping or not ended:
             return None
         child = self._children[ended[0]]
-        how = _SILENT if self._is_silent and child.name == "Xvnc" else child.how_it_ended()
+        how = _SILENT.format(_ROLES[child.name]) if child is self._silent else child.how_it_ended()
         return f"{how} {_LEFT[child.name]} Its log:\n{child.tail()}"
 
     @property
@@ -199,8 +200,7 @@ class Desktop:
             connection = await asyncio.to_thread(xlib.Display, self.display)
             try:
                 await child.wait_for(lambda: _window_manager_of(connection), "window manager", _UP_S)
-                asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
-                await child.wait_for(lambda: _frame_extents(connection, asking), "window manager's answer", _UP_S)
+                await self._see_it_answer(child, connection, _UP_S)
             finally:
                 connection.close()
 
@@ -244,11 +244,23 @@ class Desktop:
         """
         if not self.has_display or await asyncio.to_thread(answers, self.display, _ANSWER_S):
             return False
-        server = self._children["Xvnc"]
-        self._is_silent = server.running
-        server.kill()
-        await server.ended()
+        await self._end_silent("Xvnc")
         return True
+
+    async def end_if_silent_window_manager(self) -> bool:
+        """As `end_if_silent`, of the window manager; the display must answer. While it hangs, no click arrives anywhere."""
+        if not self.running:
+            return False
+        with self._ending_as_not_up():
+            connection = await asyncio.to_thread(xlib.Display, self.display)
+            try:
+                await self._see_it_answer(self._children["openbox"], connection, _ANSWER_S)
+            except NotUp:
+                await self._end_silent("openbox")
+                return True
+            finally:
+                connection.close()
+        return False
 
     async def release_keys(self) -> int:
         """Let go every key and pointer button that is held; return how many there were.
@@ -272,6 +284,17 @@ class Desktop:
             await child.stop()
         if self._screenshots is not None:
             await self._screenshots.stop()
+
+    async def _see_it_answer(self, manager: Child, connection: xlib.Display, within_s: float) -> None:
+        asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
+        await manager.wait_for(lambda: _frame_extents(connection, asking), "window manager's answer", within_s)
+
+    async def _end_silent(self, name: str) -> None:
+        child = self._children[name]
+        if child.running:
+            self._silent = child
+        child.kill()
+        await child.ended()
 
     def _require_display(self) -> None:
         """Ask before connecting: a refused connection makes python-xlib try TCP and leave both sockets open."""

@@ -19,8 +19,9 @@ from cellwright_kernel.browser import Browser
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.clipboard.clipboard import WHERE
 from cellwright_kernel.clipboard.keeper import Keeper
-from cellwright_kernel.desktop import Desktop, Screenshot
+from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.program_bus import ProgramBus
+from cellwright_kernel.screenshots import Screenshot
 from cellwright_kernel.wire import HostSettings
 
 _RESTARTS: Final = 5
@@ -176,12 +177,14 @@ class DesktopKeeper:
         return await self._desktop.release_keys()
 
     async def free(self) -> list[str]:
-        """See that display and pages answer, after a cell that had to be ended; return what to say of each page that did not.
+        """See that the desktop answers, after a cell that had to be ended; return what to say of each page that did not.
 
-        A display that does not is started again, which tells of itself; JavaScript that keeps a page from answering is
-        stopped.
+        A display or a window manager that does not is started again, which tells of itself; JavaScript that keeps a page from
+        answering is stopped.
         """
-        if await self._desktop.end_if_silent() and not self.usable.is_set():
+        if await self._ended_for_silence():
+            if self._is_watching:  # and will notice, and set it again
+                self.usable.clear()
             with contextlib.suppress(TimeoutError):  # whoever needs the desktop waits for it in any case
                 async with asyncio.timeout(_AGAIN_S):
                     await self.usable.wait()
@@ -198,6 +201,12 @@ class DesktopKeeper:
     @property
     def _is_ending(self) -> bool:
         return self._desktop.is_ending or (self._browser is not None and self._browser.is_ending)
+
+    async def _ended_for_silence(self) -> bool:
+        try:
+            return await self._desktop.end_if_silent() or await self._desktop.end_if_silent_window_manager()
+        except NotUp:  # the display has ended meanwhile
+            return True
 
     async def _start_again(self) -> bool:
         await self._desktop.end_if_silent()  # what is started on a display that hangs never comes up

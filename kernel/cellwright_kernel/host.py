@@ -33,8 +33,8 @@ from cellwright_kernel.versions import versions
 from cellwright_kernel.wire import HostSettings, Language, MemoryLimit, Ready
 
 if TYPE_CHECKING:
-    from cellwright_kernel.desktop import Screenshot
     from cellwright_kernel.desktop_keeper import DesktopKeeper
+    from cellwright_kernel.screenshots import Screenshot
 
 _REAP_EVERY_S: Final = 1.0
 
