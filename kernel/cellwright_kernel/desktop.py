@@ -183,7 +183,8 @@ class Desktop:
         finally:
             os.close(reader)
         with self._ending_as_not_up():
-            await asyncio.to_thread(_prepare_root, self.display)
+            async with asyncio.timeout(_UP_S):
+                await asyncio.to_thread(_prepare_root, self.display)
         await self._pin_keyboard()
 
     async def start_window_manager(self) -> None:
@@ -199,8 +200,11 @@ class Desktop:
         with self._ending_as_not_up():
             connection = await asyncio.to_thread(xlib.Display, self.display)
             try:
-                await child.wait_for(lambda: _window_manager_of(connection), "window manager", _UP_S)
-                await self._see_it_answer(child, connection, _UP_S)
+                async with asyncio.timeout(2 * _UP_S):
+                    await child.wait_for(
+                        lambda: asyncio.to_thread(_window_manager_of, connection), "window manager", _UP_S
+                    )
+                    await self._see_it_answer(child, connection, _UP_S)
             finally:
                 connection.close()
 
@@ -254,7 +258,8 @@ class Desktop:
         with self._ending_as_not_up():
             connection = await asyncio.to_thread(xlib.Display, self.display)
             try:
-                await self._see_it_answer(self._children["openbox"], connection, _ANSWER_S)
+                async with asyncio.timeout(2 * _ANSWER_S):  # if the display hangs meanwhile
+                    await self._see_it_answer(self._children["openbox"], connection, _ANSWER_S)
             except NotUp:
                 await self._end_silent("openbox")
                 return True
@@ -287,7 +292,9 @@ class Desktop:
 
     async def _see_it_answer(self, manager: Child, connection: xlib.Display, within_s: float) -> None:
         asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
-        await manager.wait_for(lambda: _frame_extents(connection, asking), "window manager's answer", within_s)
+        await manager.wait_for(
+            lambda: asyncio.to_thread(_frame_extents, connection, asking), "window manager's answer", within_s
+        )
 
     async def _end_silent(self, name: str) -> None:
         child = self._children[name]
@@ -303,12 +310,12 @@ class Desktop:
 
     @contextmanager
     def _ending_as_not_up(self) -> Iterator[None]:
-        """Have a display that ends while it is being started count as one that did not come up."""
+        """Have a display that ends, or hangs, while it is being started count as one that did not come up."""
         try:
             yield
         except (DisplayError, ConnectionClosedError, OSError) as error:
             raise NotUp(
-                f"The display ended while it was being started ({error}). {self.fault or ''}".rstrip()
+                f"The display ended, or hung, while it was being started ({error!r}). {self.fault or ''}".rstrip()
             ) from error
 
     async def _start_child(self, name: str, command: list[str], pass_fds: list[int] | None = None) -> Child:
@@ -342,14 +349,14 @@ async def _number_from(reader: int, said: bytearray) -> int | None:
     return int(said) if said.endswith(b"\n") else None
 
 
-async def _window_manager_of(connection: xlib.Display) -> int | None:
+def _window_manager_of(connection: xlib.Display) -> int | None:
     """Return the window that a running window manager names on the root, which it does once it manages windows."""
     atom = connection.intern_atom("_NET_SUPPORTING_WM_CHECK")
     found = connection.screen().root.get_full_property(atom, X.AnyPropertyType)
     return int(found.value[0]) if found else None
 
 
-async def _frame_extents(connection: xlib.Display, window: XWindow) -> list[int] | None:
+def _frame_extents(connection: xlib.Display, window: XWindow) -> list[int] | None:
     """Ask the window manager how wide it would frame `window`, and return its answer once it is there.
 
     openbox names itself on the root before it takes requests: of windows mapped right then, every third was never shown.

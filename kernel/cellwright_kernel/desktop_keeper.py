@@ -182,12 +182,13 @@ class DesktopKeeper:
         A display or a window manager that does not is started again, which tells of itself; JavaScript that keeps a page from
         answering is stopped.
         """
-        if await self._ended_for_silence():
-            if self._is_watching:  # and will notice, and set it again
-                self.usable.clear()
-            with contextlib.suppress(TimeoutError):  # whoever needs the desktop waits for it in any case
-                async with asyncio.timeout(_AGAIN_S):
-                    await self.usable.wait()
+        with contextlib.suppress(NotUp):  # the display has ended meanwhile
+            await self._desktop.end_if_silent() or await self._desktop.end_if_silent_window_manager()
+        if self._is_watching and not self._desktop.running:
+            self.usable.clear()  # `keep` will notice, and set it again
+        with contextlib.suppress(TimeoutError):  # whoever needs the desktop waits for it in any case
+            async with asyncio.timeout(_AGAIN_S):
+                await self.usable.wait()
         return await self._browser.free_pages() if self._browser else []
 
     async def stop(self) -> None:
@@ -201,12 +202,6 @@ class DesktopKeeper:
     @property
     def _is_ending(self) -> bool:
         return self._desktop.is_ending or (self._browser is not None and self._browser.is_ending)
-
-    async def _ended_for_silence(self) -> bool:
-        try:
-            return await self._desktop.end_if_silent() or await self._desktop.end_if_silent_window_manager()
-        except NotUp:  # the display has ended meanwhile
-            return True
 
     async def _start_again(self) -> bool:
         await self._desktop.end_if_silent()  # what is started on a display that hangs never comes up
