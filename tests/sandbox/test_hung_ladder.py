@@ -28,6 +28,30 @@ NOT_FREED = (
 
 PYTHON = (
     Row(
+        "a window manager, and a window waits for it",
+        "import time, tkinter; print('going'); time.sleep(1); window = tkinter.Tk()\nwhile True: window.update(); window.winfo_ismapped() and 1 / 0",
+        "timeout",
+        "The window manager did not answer for 3 s, as if it had been stopped or hung, and was ended. The windows are still there, "
+        "but until it runs again without frames, and new ones may not get the keyboard. It was started again; windows and pages "
+        "are as they were.",
+        kept=True,
+        rungs=("interrupt",),
+        kills="openbox",
+        by=signal.SIGSTOP,
+        next="window.destroy()",
+    ),
+    Row(
+        "a page whose process is stopped",
+        f"import os, subprocess\nhung = await context.new_page(); await hung.title()\n"
+        f"os.kill(max(map(int, subprocess.check_output({RENDERERS!r}).split())), 19); await hung.title()",
+        "timeout",
+        NOT_FREED,
+        kept=True,
+        rungs=("interrupt",),
+        next="await (await context.new_page()).title(); await hung.close()",
+        deadline_s=6,
+    ),
+    Row(
         "an X server, in a picture of the screen",
         "print('going')\nwhile True: screen.shot()",
         "timeout",
@@ -70,9 +94,12 @@ PYTHON = (
         by=signal.SIGSTOP,
         next="log(pyautogui.size().width); await page.title()",
     ),
+)
+
+JAVASCRIPT = (
     Row(
         "a window manager, and a window waits for it",
-        "import time, tkinter; print('going'); time.sleep(1); window = tkinter.Tk()\nwhile True: window.update(); window.winfo_ismapped() and 1 / 0",
+        "console.log('going'); await new Promise(done => setTimeout(done, 60_000))",
         "timeout",
         "The window manager did not answer for 3 s, as if it had been stopped or hung, and was ended. The windows are still there, "
         "but until it runs again without frames, and new ones may not get the keyboard. It was started again; windows and pages "
@@ -81,21 +108,20 @@ PYTHON = (
         rungs=("interrupt",),
         kills="openbox",
         by=signal.SIGSTOP,
-        next="window.destroy()",
+        next="await page.title()",
     ),
     Row(
         "a page whose process is stopped",
-        f"import os, subprocess\nhung = await context.new_page(); await hung.title()\n"
-        f"os.kill(max(map(int, subprocess.check_output({RENDERERS!r}).split())), 19); await hung.title()",
+        "globalThis.hung = await context.newPage(); await hung.title()\n"
+        f"const renderers = require('child_process').execFileSync({RENDERERS[0]!r}, {list(RENDERERS[1:])!r}, {{ encoding: 'utf8' }})\n"
+        "process.kill(Math.max(...renderers.trim().split(/\\s+/)), 'SIGSTOP'); await hung.title()",
         "timeout",
         NOT_FREED,
         kept=True,
         rungs=("interrupt",),
-        next="await (await context.new_page()).title(); await hung.close()",
+        next="await (await context.newPage()).title(); await hung.close()",
+        deadline_s=6,
     ),
-)
-
-JAVASCRIPT = (
     Row(
         "an X server, in a picture of the screen",
         "console.log('going'); for (;;) await screen.shot()",
@@ -138,30 +164,6 @@ JAVASCRIPT = (
         kills="Xvnc",
         by=signal.SIGSTOP,
         next="await page.title()",
-    ),
-    Row(
-        "a window manager, and a window waits for it",
-        "console.log('going'); await new Promise(done => setTimeout(done, 60_000))",
-        "timeout",
-        "The window manager did not answer for 3 s, as if it had been stopped or hung, and was ended. The windows are still there, "
-        "but until it runs again without frames, and new ones may not get the keyboard. It was started again; windows and pages "
-        "are as they were.",
-        kept=True,
-        rungs=("interrupt",),
-        kills="openbox",
-        by=signal.SIGSTOP,
-        next="await page.title()",
-    ),
-    Row(
-        "a page whose process is stopped",
-        "globalThis.hung = await context.newPage(); await hung.title()\n"
-        f"const renderers = require('child_process').execFileSync({RENDERERS[0]!r}, {list(RENDERERS[1:])!r}, {{ encoding: 'utf8' }})\n"
-        "process.kill(Math.max(...renderers.trim().split(/\\s+/)), 'SIGSTOP'); await hung.title()",
-        "timeout",
-        NOT_FREED,
-        kept=True,
-        rungs=("interrupt",),
-        next="await (await context.newPage()).title(); await hung.close()",
     ),
 )
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from playwright.async_api import Browser, BrowserContext, CDPSession, Dialog, Page, Playwright
 
-_CONNECT_MS = 10_000
+_CONNECT_MS = 13_000
+"""Of these, 3 s are for pages that do not answer."""
 _ALIVE_S = 5.0
 """The end of the wait for a sign of life before anything was asked of it: it may still be starting."""
 _ANSWER_MS = 2_000
