@@ -1,6 +1,7 @@
 """What hangs without ending, in both languages: the X server, a page's process. A row is a cell and what is left after it.
 
 It is as if it had been killed: one truthful sentence was said, the next cell works, and nothing is left in the process table.
+The rows that use Tk come first: a process that has used it ends when it uses it again on another display.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ NOT_FREED = (
 
 PYTHON = (
     Row(
+        "a page whose process is stopped",
+        f"import os, subprocess\nhung = await context.new_page(); await hung.title()\n"
+        f"os.kill(max(map(int, subprocess.check_output({RENDERERS!r}).split())), 19); await hung.title()",
+        "timeout",
+        NOT_FREED,
+        kept=True,
+        rungs=("interrupt",),
+        next="await (await context.new_page()).title(); await hung.close()",
+        deadline_s=6,
+    ),
+    Row(
         "a window manager, and a window waits for it",
         "import time, tkinter; print('going'); time.sleep(1); window = tkinter.Tk()\nwhile True: window.update(); window.winfo_ismapped() and 1 / 0",
         "timeout",
@@ -41,15 +53,15 @@ PYTHON = (
         next="window.destroy()",
     ),
     Row(
-        "a page whose process is stopped",
-        f"import os, subprocess\nhung = await context.new_page(); await hung.title()\n"
-        f"os.kill(max(map(int, subprocess.check_output({RENDERERS!r}).split())), 19); await hung.title()",
+        "an X server, in C",
+        "import tkinter; window = tkinter.Tk(); window.update(); print('going')\nwhile True: window.winfo_pointerxy()",
         "timeout",
-        NOT_FREED,
-        kept=True,
-        rungs=("interrupt",),
-        next="await (await context.new_page()).title(); await hung.close()",
-        deadline_s=6,
+        HUNG,
+        kept=False,
+        rungs=("kill_kernel",),
+        kills="Xvnc",
+        by=signal.SIGSTOP,
+        next="import tkinter; window = tkinter.Tk(); window.update(); window.destroy()",
     ),
     Row(
         "an X server, in a picture of the screen",
@@ -74,17 +86,6 @@ PYTHON = (
         next="log(pyautogui.size().width); await page.title()",
     ),
     Row(
-        "an X server, in C",
-        "import tkinter; window = tkinter.Tk(); window.update(); print('going')\nwhile True: window.winfo_pointerxy()",
-        "timeout",
-        HUNG,
-        kept=False,
-        rungs=("kill_kernel",),
-        kills="Xvnc",
-        by=signal.SIGSTOP,
-        next="import tkinter; window = tkinter.Tk(); window.update(); window.destroy()",
-    ),
-    Row(
         "an X server, and nobody has asked it",
         "import time; print('going'); time.sleep(1.5)",
         "ok",
@@ -97,6 +98,18 @@ PYTHON = (
 )
 
 JAVASCRIPT = (
+    Row(
+        "a page whose process is stopped",
+        "globalThis.hung = await context.newPage(); await hung.title()\n"
+        f"const renderers = require('child_process').execFileSync({RENDERERS[0]!r}, {list(RENDERERS[1:])!r}, {{ encoding: 'utf8' }})\n"
+        "process.kill(Math.max(...renderers.trim().split(/\\s+/)), 'SIGSTOP'); await hung.title()",
+        "timeout",
+        NOT_FREED,
+        kept=True,
+        rungs=("interrupt",),
+        next="await (await context.newPage()).title(); await hung.close()",
+        deadline_s=6,
+    ),
     Row(
         "a window manager, and a window waits for it",
         "console.log('going'); await new Promise(done => setTimeout(done, 60_000))",
@@ -111,16 +124,15 @@ JAVASCRIPT = (
         next="await page.title()",
     ),
     Row(
-        "a page whose process is stopped",
-        "globalThis.hung = await context.newPage(); await hung.title()\n"
-        f"const renderers = require('child_process').execFileSync({RENDERERS[0]!r}, {list(RENDERERS[1:])!r}, {{ encoding: 'utf8' }})\n"
-        "process.kill(Math.max(...renderers.trim().split(/\\s+/)), 'SIGSTOP'); await hung.title()",
+        "an X server, in C",
+        "console.log('going'); for (;;) require('child_process').execFileSync('setxkbmap', ['-query'])",
         "timeout",
-        NOT_FREED,
+        HUNG,
         kept=True,
-        rungs=("interrupt",),
-        next="await (await context.newPage()).title(); await hung.close()",
-        deadline_s=6,
+        rungs=("interrupt", "kill_children"),
+        kills="Xvnc",
+        by=signal.SIGSTOP,
+        next="require('child_process').execFileSync('setxkbmap', ['-query']); undefined",
     ),
     Row(
         "an X server, in a picture of the screen",
@@ -143,17 +155,6 @@ JAVASCRIPT = (
         kills="Xvnc",
         by=signal.SIGSTOP,
         next="await page.title()",
-    ),
-    Row(
-        "an X server, in C",
-        "console.log('going'); for (;;) require('child_process').execFileSync('setxkbmap', ['-query'])",
-        "timeout",
-        HUNG,
-        kept=True,
-        rungs=("interrupt", "kill_children"),
-        kills="Xvnc",
-        by=signal.SIGSTOP,
-        next="require('child_process').execFileSync('setxkbmap', ['-query']); undefined",
     ),
     Row(
         "an X server, and nobody has asked it",
