@@ -45,7 +45,7 @@ _UP_S = 10.0
 """Xvnc is up in 0.1 s and openbox in 0.05 s; the rest is room for a machine under load."""
 _CAUSE_S = 0.2
 _ANSWER_S = 3.0
-"""What gives no answer for so long hangs: a display to a new client (0.2 ms are usual), a window manager (20 ms)."""
+"""What gives no answer for so long hangs: a display (0.2 ms; 74 at most beside nine busy processes a core), a window manager (26; 180)."""
 _SILENT = f"The {{}} did not answer for {_ANSWER_S:g} s, as if it had been stopped or hung, and was ended."
 _ROLES = {"Xvnc": "display", "openbox": "window manager"}
 _LEFT = {
