@@ -33,8 +33,8 @@ from cellwright_kernel.versions import versions
 from cellwright_kernel.wire import HostSettings, Language, MemoryLimit, Ready
 
 if TYPE_CHECKING:
-    from cellwright_kernel.desktop import Screenshot
     from cellwright_kernel.desktop_keeper import DesktopKeeper
+    from cellwright_kernel.screenshots import Screenshot
 
 _REAP_EVERY_S: Final = 1.0
 
@@ -83,7 +83,7 @@ class Host:
             self._environment,
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
-            free_pages=self._desktop.free_pages if self._desktop else None,
+            free_desktop=self._desktop.free if self._desktop else None,
             screen_changed=self._screen_changed,
             commands=_commands(settings.processes, settings.memory),
             memory=Memory(settings.memory),

@@ -49,7 +49,7 @@ class Kernels:
         environment: Returns what a kernel that starts now gets as its environment.
         usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
-        free_pages: Stops what keeps a page from answering and returns what to say of it.
+        free_desktop: Sees that display and pages answer and returns what to say of those that did not.
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         memory: What it may have.
@@ -65,7 +65,7 @@ class Kernels:
         *,
         usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
-        free_pages: Callable[[], Awaitable[list[str]]] | None = None,
+        free_desktop: Callable[[], Awaitable[list[str]]] | None = None,
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         memory: Memory | None = None,
@@ -79,7 +79,7 @@ class Kernels:
         if usable is None:
             self._usable.set()
         self._release_keys = release_keys
-        self._free_pages = free_pages
+        self._free_desktop = free_desktop
         self._screen_changed = screen_changed
         self._commands = commands
         self._memory = memory or Memory(None)
@@ -358,8 +358,8 @@ class Kernels:
         return lane.mending
 
     async def _mend(self, lane: Lane, *, was_killed: bool) -> None:
-        """See that the next cell finds pages and a kernel that answer; one that was killed may take seconds to be gone."""
-        for sentence in await self._free_pages() if self._free_pages else ():
+        """See that the next cell finds a desktop and a kernel that answer; one that was killed may take seconds to be gone."""
+        for sentence in await self._free_desktop() if self._free_desktop else ():
             lane.note(sentence)
         if lane.is_up and not (lane.restart_asked or was_killed):
             if await lane.is_healthy():

@@ -132,10 +132,13 @@ def taken(language: Language) -> str:
 
 def page_was_busy(url: str, *, is_free: bool) -> str:
     """Return what to say of a page that did not answer after a cell had been ended."""
-    first = f"After the last cell the page {_cut(url)} did not answer: its JavaScript was computing."
+    first = f"After the last cell the page {_cut(url)} did not answer"
     if is_free:
-        return f"{first} That was stopped, so that the page can be used; the page is as its JavaScript left it."
-    return f"{first} That could not be stopped. Open another page: `page = await context.new_page()`, in JavaScript `newPage()`."
+        return f"{first}: its JavaScript was computing. That was stopped, so that the page can be used; the page is as its JavaScript left it."
+    return (
+        f"{first}, and does not now that its JavaScript was to stop. Usually its process is stopped, or hangs. Close it, and open "
+        "another page: `page = await context.new_page()`, in JavaScript `newPage()`."
+    )
 
 
 def host_fault(error: BaseException) -> str:

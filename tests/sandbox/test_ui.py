@@ -185,6 +185,24 @@ end(program); end(other)"""
     assert re.fullmatch(rf"python3 \(pid \d+\) does not answer: {why}\.", problem)
 
 
+@pytest.mark.parametrize("what", ["dbus-daemon", "at-spi2-registryd"])
+async def test_a_bus_that_hangs_is_said_and_keeps_nobody_waiting(session: Session, what: str) -> None:
+    code = f"""
+ui.tree()
+def those():
+    return [int(p) for p in os.listdir('/proc') if p.isdigit() and {what.encode()!r} in open(f'/proc/{{p}}/cmdline', 'rb').read()]
+for pid in those(): os.kill(pid, signal.SIGSTOP)
+began = time.monotonic()
+tree = ui.tree()
+log(len(those()) > 0, time.monotonic() - began < 10, tree.problems)
+for pid in those(): os.kill(pid, signal.SIGCONT)
+log(ui.tree().problems)"""
+    hung, sound = await _said(session, code)
+    said = "('Native programs are not read: the accessibility bus gave no answer"
+    assert hung.startswith(f"True True {said}")
+    assert sound == "()"
+
+
 async def test_a_bus_that_was_killed_is_there_again_for_the_next_program(session: Session) -> None:
     code = """
 first = dialog('b1')

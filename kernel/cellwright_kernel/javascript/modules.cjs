@@ -7,6 +7,7 @@
 const { createRequire, registerHooks } = require('node:module');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
+const { havePatience } = require('./patient.cjs');
 const { IMPORT, IMPORT_META } = require('./source.cjs');
 
 const OWN = pathToFileURL(__filename).href;
@@ -35,6 +36,7 @@ class Modules {
   #resolve(name, context, next) {
     const found = PLAYWRIGHT.exec(name);
     if (found) {
+      havePatience();
       const isImport = context.conditions.includes('import');
       const file = path.join(PACKAGE, found[2] ?? (isImport ? 'index.mjs' : 'index.js'));
       return next(isImport ? pathToFileURL(file).href : file, context);

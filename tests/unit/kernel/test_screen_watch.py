@@ -16,7 +16,7 @@ from tests.waiting import GUARD_S, until
 from Xlib import X
 from Xlib import display as xlib
 
-from cellwright_kernel import desktop as desktop_module
+from cellwright_kernel import screenshots
 from cellwright_kernel.child import Child
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.screen.pictures import Pictures
@@ -39,13 +39,13 @@ async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
 def grabs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One line for each time that the pixels were fetched."""
     fetched: list[str] = []
-    take = desktop_module._take_screenshot
+    take = screenshots._picture
 
-    def counted(pictures: Pictures, known: desktop_module.Screenshot | None) -> desktop_module.Screenshot:
+    def counted(pictures: Pictures, known: screenshots.Screenshot | None) -> screenshots.Screenshot:
         fetched.append("the screen")
         return take(pictures, known)
 
-    monkeypatch.setattr(desktop_module, "_take_screenshot", counted)
+    monkeypatch.setattr(screenshots, "_picture", counted)
     return fetched
 
 
@@ -156,7 +156,7 @@ async def test_a_watch_that_lost_its_display_says_changed(desktop: Desktop) -> N
     await until(lambda: desktop.changed)
 
 
-async def _settled(desktop: Desktop) -> desktop_module.Screenshot:
+async def _settled(desktop: Desktop) -> screenshots.Screenshot:
     """Return a screenshot after which nothing was drawn for a moment."""
     shot = await desktop.screenshot()
     async with asyncio.timeout(GUARD_S):
