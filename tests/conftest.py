@@ -21,10 +21,13 @@ ALONE = (
     "e2e/test_time_line.py",
     "kernels/test_misbehaving_kernels.py",
     "sandbox/test_bench_sessions.py",
+    "sandbox/test_hung_ladder.py",
+    "sandbox/test_hung_pages.py",
     "sandbox/test_ladder.py",
     "sandbox/test_memory_ladder.py",
     "sandbox/test_screen_helper.py",
     "soak/test_soak.py",
+    "unit/kernel/test_display_life.py",
 )
 """They say within which time something is answered, or use up what a machine has: another test beside them would be in the figures."""
 
@@ -45,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (phase := config.getoption("--phase")) is None:
         return
     tests = Path(__file__).parent
-    alone = {tests / name for name in ALONE}
+    alone = {(tests / name).resolve(strict=True) for name in ALONE}
     others = [item for item in items if (item.path in alone) != (phase == "alone")]
     config.hook.pytest_deselected(items=others)
     left_out = set(others)

@@ -18,6 +18,7 @@ from typing import Literal
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, CellStatus, Event, Language, PieceEvent, Rung
 from tests.serving import alive, descendants
+from tests.waiting import GUARD_S
 
 DEADLINE_S = 2.0
 ENDED_S = 4.5
@@ -97,7 +98,7 @@ async def executed(session: Session, language: Language, row: Row) -> Cell:
         session.execute(row.code, language=language, deadline_s=row.given_s, on_event=watch)
     )
     if row.kills is not None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(GUARD_S):
             await going.wait()
         os.kill(process_of(row.kills, session.info.pid), row.by)
     return await executing

@@ -1,8 +1,8 @@
 """How long a test waits for a fact.
 
-A guard has one purpose: that a wait which would never end does end. What it waits for comes in milliseconds on an idle machine and may take
-many seconds on two busy cores; so it is long, the same everywhere, and shorter only than the product's own limits (60 s and more), which
-must not be what ended the wait. What the product promises about time is asserted where it is promised, by measuring.
+A guard has one purpose: that a wait which would never end does end. What it waits for comes in milliseconds on an idle
+machine and may take many seconds on two busy cores; so it is long, and the same everywhere. Where a limit of the
+product's own must not have been what ended the wait, the test shortens that limit, or measures.
 """
 
 from __future__ import annotations

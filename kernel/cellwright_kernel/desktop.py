@@ -45,7 +45,8 @@ _UP_S = 10.0
 """Xvnc is up in 0.1 s and openbox in 0.05 s; the rest is room for a machine under load."""
 _CAUSE_S = 0.2
 _ANSWER_S = 3.0
-"""What gives no answer for so long hangs: a display (0.2 ms; 74 at most beside nine busy processes a core), a window manager (26; 180)."""
+"""What gives no answer for so long hangs. A display answers in 0.2 ms, and in 74 at most where five processes are busy on
+each core; a window manager in 26, and in 180."""
 _SILENT = f"The {{}} did not answer for {_ANSWER_S:g} s, as if it had been stopped or hung, and was ended."
 _ROLES = {"Xvnc": "display", "openbox": "window manager"}
 _LEFT = {
@@ -198,7 +199,7 @@ class Desktop:
         command = ["openbox", "--config-file", str(_WINDOW_MANAGER_SETTINGS), "--sm-disable"]
         child = await self._start_child("openbox", command)
         with self._ending_as_not_up():
-            connection = await asyncio.to_thread(xlib.Display, self.display)
+            connection = await asyncio.wait_for(asyncio.to_thread(xlib.Display, self.display), _UP_S)
             try:
                 async with asyncio.timeout(2 * _UP_S):
                     await child.wait_for(
@@ -256,7 +257,7 @@ class Desktop:
         if not self.running:
             return False
         with self._ending_as_not_up():
-            connection = await asyncio.to_thread(xlib.Display, self.display)
+            connection = await asyncio.wait_for(asyncio.to_thread(xlib.Display, self.display), _ANSWER_S)
             try:
                 async with asyncio.timeout(2 * _ANSWER_S):  # if the display hangs meanwhile
                     await self._see_it_answer(self._children["openbox"], connection, _ANSWER_S)

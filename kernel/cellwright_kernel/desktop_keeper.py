@@ -182,8 +182,11 @@ class DesktopKeeper:
         A display or a window manager that does not is started again, which tells of itself; JavaScript that keeps a page from
         answering is stopped.
         """
-        with contextlib.suppress(NotUp):  # the display has ended meanwhile
-            await self._desktop.end_if_silent() or await self._desktop.end_if_silent_window_manager()
+        try:
+            if not await self._desktop.end_if_silent():
+                await self._desktop.end_if_silent_window_manager()
+        except NotUp:  # the display has ended meanwhile, or hangs only now
+            await self._desktop.end_if_silent()
         if self._is_watching and not self._desktop.running:
             self.usable.clear()  # `keep` will notice, and set it again
         with contextlib.suppress(TimeoutError):  # whoever needs the desktop waits for it in any case

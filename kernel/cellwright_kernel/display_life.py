@@ -36,7 +36,7 @@ def answers(display: str, within_s: float) -> bool:
             asking.sendall(_HELLO)
             asking.settimeout(max(0.001, end - time.monotonic()))
             asking.recv(1)
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):  # the latter when as many as it lets wait for it do already
             return False
         except OSError:
             return True

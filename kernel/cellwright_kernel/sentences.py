@@ -136,7 +136,7 @@ def page_was_busy(url: str, *, is_free: bool) -> str:
     if is_free:
         return f"{first}: its JavaScript was computing. That was stopped, so that the page can be used; the page is as its JavaScript left it."
     return (
-        f"{first}, and does not now that its JavaScript was to stop. Usually its process is stopped, or hangs. Close it, and open "
+        f"{first}, and still does not after its JavaScript was told to stop. Usually its process is stopped, or hangs. Close it, and open "
         "another page: `page = await context.new_page()`, in JavaScript `newPage()`."
     )
 

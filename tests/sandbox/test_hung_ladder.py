@@ -23,7 +23,7 @@ HUNG = (
     "Display and browser were started again; windows and pages are closed."
 )
 NOT_FREED = (
-    "After the last cell the page about:blank did not answer, and does not now that its JavaScript was to stop. "
+    "After the last cell the page about:blank did not answer, and still does not after its JavaScript was told to stop. "
     "Usually its process is stopped, or hangs."
 )
 
@@ -40,7 +40,7 @@ PYTHON = (
         deadline_s=6,
     ),
     Row(
-        "a window manager, and a window waits for it",
+        "a window manager",
         "import time, tkinter; print('going'); time.sleep(1); window = tkinter.Tk()\nwhile True: window.update(); window.winfo_ismapped() and 1 / 0",
         "timeout",
         "The window manager did not answer for 3 s, as if it had been stopped or hung, and was ended. The windows are still there, "
@@ -111,7 +111,7 @@ JAVASCRIPT = (
         deadline_s=6,
     ),
     Row(
-        "a window manager, and a window waits for it",
+        "a window manager",
         "console.log('going'); await new Promise(done => setTimeout(done, 60_000))",
         "timeout",
         "The window manager did not answer for 3 s, as if it had been stopped or hung, and was ended. The windows are still there, "

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from tests.ladder import commands_of
 from tests.serving import descendants
+from tests.waiting import GUARD_S, until
 
 from cellwright.session import Session
 from cellwright_kernel.wire import Language, Text
@@ -90,16 +91,12 @@ async def hang(session: Session, how: str) -> int:
     """Open a page that answers nothing; return the process that it is in."""
     before = renderers(session)
     await ok(session, "python", OPEN.format(ENDLESS if how == "computes" else STILL))
-    async with asyncio.timeout(10):
-        while not (new := renderers(session) - before):  # noqa: ASYNC110 - another process makes it so
-            await asyncio.sleep(0.02)
-    (pid,) = new
+    await until(lambda: renderers(session) - before)
+    (pid,) = renderers(session) - before
     if how == "is stopped":
         os.kill(pid, signal.SIGSTOP)
     else:
-        async with asyncio.timeout(10):
-            while not is_busy(pid):  # noqa: ASYNC110 - as above
-                await asyncio.sleep(0.02)
+        await until(lambda: is_busy(pid))
     return pid
 
 
@@ -124,11 +121,11 @@ async def test_a_language_that_connects_beside_a_page_that_answers_nothing_gets_
     assert close == CLOSE[language].format(*target)
     assert told == SILENT.format(url, known, "about:blank", close)
     assert pages in {"['about:blank'] about:blank", "[ 'about:blank' ] about:blank"}
-    assert await soon(session, language, "1 + 1", 2) == ["2"]
+    assert await soon(session, language, "1 + 1", 4) == ["2"]
     assert await ok(session, language, NEW[language]) == ["new"]
     await ok(session, language, close)
-    async with asyncio.timeout(10):
-        while hung in renderers(session) or "hung" in "".join(await ok(session, "python", LIST)):  # noqa: ASYNC110 - as above
+    async with asyncio.timeout(GUARD_S):
+        while hung in renderers(session) or "hung" in "".join(await ok(session, "python", LIST)):  # noqa: ASYNC110 - another process makes it so
             await asyncio.sleep(0.05)
 
 
@@ -177,7 +174,7 @@ async def test_a_page_whose_opener_answers_nothing_is_there(session: Session, la
     hanging = "await page.evaluate('setTimeout(() => { for (;;); }, 50) && 1')"
     await ok(session, "python", serve)
     await ok(session, other, opening[other] + hanging)
-    await asyncio.sleep(0.5)  # until it computes
+    await until(lambda: any(is_busy(pid) for pid in renderers(session)))
     assert (await soon(session, language, PAGES[language], SOON_S))[-1] in {
         "['http://localhost:8123/'] http://localhost:8123/",
         "[ 'http://localhost:8123/' ] http://localhost:8123/",
@@ -198,6 +195,6 @@ async def test_a_browser_that_hangs_when_it_is_first_named_is_told_of_and_costs_
         "The browser cannot be reached (it did not answer within 5 s); `browser`, `context` and `page` are not there. "
         "If it goes on so, end its process: another one is started.\n"
     )
-    assert await soon(session, language, "1 + 1", 2) == ["2"]
+    assert await soon(session, language, "1 + 1", 4) == ["2"]
     os.kill(chromium, signal.SIGCONT)
     assert await ok(session, language, NEW[language]) == ["new"]

@@ -1,6 +1,6 @@
 // The pages that did not answer when Playwright connected: named, so that the model knows of them and can close them.
 //
-// Flows in: a connection that is new. Flows out: a sentence for each, at most. Decided here, as in Python: that Chromium itself
+// Flows in: a connection that is new. Flows out: sentences. Decided here, as in Python: that Chromium itself
 // is asked which pages there are, since Playwright does not know one before it answers; and what is said of it.
 'use strict';
 
@@ -8,7 +8,7 @@ const ANSWER_MS = 2_000;
 const MOST_NAMED = 3;
 const URL_CHARS = 100;
 
-/** Return a sentence for each page that Playwright does not know yet. */
+/** Return a sentence for each of the first pages that Playwright does not know yet, and how many more there are. */
 async function silentPages({ session, context, page }) {
   const { targetInfos } = await session.send('Target.getTargets', {}, { timeout: ANSWER_MS });
   const known = new Set();
@@ -16,7 +16,7 @@ async function silentPages({ session, context, page }) {
   const silent = targetInfos.filter(({ type, targetId }) => type === 'page' && !known.has(targetId));
   const said = silent.slice(0, MOST_NAMED).map((target) => sentence(target, page.url()));
   const more = silent.length - said.length;
-  return more ? [...said, `${more} more pages do not answer either.`] : said;
+  return more ? [...said, `${more} more of the pages do not answer.`] : said;
 }
 
 async function targetOf(context, page) {

@@ -167,13 +167,13 @@ class BrowserLink:
             context = browser.contexts[0]
             self._crashed.clear()
             page = await self._living_page(context)
+            self.dialogs.watch(context)
+            context.on("dialog", self._on_dialog)
+            if time.monotonic() - began >= PAGES_S:
+                await self._tell_silent(session, page)
         except BaseException:
             await _hang_up(browser)  # the next try makes another one; this one would stay as long as the kernel
             raise
-        self.dialogs.watch(context)
-        context.on("dialog", self._on_dialog)
-        if time.monotonic() - began >= PAGES_S:
-            await self._tell_silent(session, page)
         return Attached(browser, session, context, page)
 
     async def _tell_silent(self, session: CDPSession, page: Page) -> None:

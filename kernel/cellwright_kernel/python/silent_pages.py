@@ -1,6 +1,6 @@
 """The pages that did not answer when Playwright connected: named, so that the model knows of them and can close them.
 
-Flows in: a connection that is new. Flows out: a sentence for each, at most. Decided here: that Chromium itself is asked which
+Flows in: a connection that is new. Flows out: sentences. Decided here: that Chromium itself is asked which
 pages there are, since Playwright does not know one before it answers; and what is said of it.
 """
 
@@ -20,7 +20,7 @@ _CLOSE: Final = 'await (await browser.new_browser_cdp_session()).send("Target.cl
 
 
 async def silent_pages(session: CDPSession, page: Page) -> list[str]:
-    """Return a sentence for each page that Playwright does not know yet.
+    """Return a sentence for each of the first pages that Playwright does not know yet, and how many more there are.
 
     Args:
         session: The browser's own.
@@ -30,11 +30,11 @@ async def silent_pages(session: CDPSession, page: Page) -> list[str]:
         playwright.async_api.Error: the browser does not say which pages there are.
     """
     targets = (await session.send("Target.getTargets", timeout=_ANSWER_MS))["targetInfos"]
-    known = {await _target_of(page.context, known) for known in page.context.pages}
+    known = {await _target_of(page.context, one) for one in page.context.pages}
     silent = [target for target in targets if target["type"] == "page" and target["targetId"] not in known]
     said = [_sentence(target, page.url) for target in silent[:_MOST_NAMED]]
     more = len(silent) - len(said)
-    return [*said, f"{more} more pages do not answer either."] if more else said
+    return [*said, f"{more} more of the pages do not answer."] if more else said
 
 
 async def _target_of(context: BrowserContext, page: Page) -> str:

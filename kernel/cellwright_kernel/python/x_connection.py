@@ -33,8 +33,7 @@ from cellwright_kernel.hung_up import has_hung_up
 from cellwright_kernel.python import xkb
 
 MAX_LOAN_S = 1.0
-"""An interrupt waits at most about this long."""
-
+"""An interrupt waits about this long at most, where the server answers; where it does not, until the next interrupt."""
 
 _ANSWER_S = 5.0
 """The end of the wait for a server that says nothing to a new connection; 0.2 ms are usual."""
@@ -60,7 +59,7 @@ class Connection:
         self.interrupted = False
         """True when an interrupt came during this loan; a loop that waits should stop waiting."""
         self.is_silent = False
-        """True when the server did not answer when it was last used: it would have to be waited for."""
+        """True when the server did not answer when it was last used, or was not waited for any longer."""
         self._display: Display | None = None
         self._keymap_event = 0
         self._errors: list[error.XError] = []
