@@ -46,6 +46,7 @@ async def run(settings: HostSettings) -> None:
         settings: What to start.
     """
     processes.become_subreaper()
+    processes.keep_to_itself()
     stop = asyncio.Event()
     _stop_when_told(stop)
     folder = Path(tempfile.mkdtemp(prefix="cellwright-"))

@@ -190,6 +190,18 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+def keep_to_itself() -> None:
+    """Close this process to the others of its uid: no debugger, no `/proc/PID/mem`, none of its descriptors to be taken.
+
+    What it starts is not closed, since that ends with the next program.
+    """
+    import ctypes  # noqa: PLC0415 - for this one call
+
+    pr_set_dumpable = 4
+    if ctypes.CDLL(None, use_errno=True).prctl(pr_set_dumpable, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_DUMPABLE)")
+
+
 def reap_orphans(seen: set[int]) -> set[int]:
     """Reap dead children that nobody waits for: those already dead at the last look.
 

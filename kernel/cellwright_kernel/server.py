@@ -32,6 +32,7 @@ import uvicorn
 from pydantic import TypeAdapter, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import iterate_in_threadpool
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -50,6 +51,15 @@ _READY_S: Final = 30.0
 _KEEP_ALIVE_S: Final = 3600
 """A model thinks for longer than the usual five seconds between two cells, and a new connection costs a cell 0.5 ms."""
 _LISTING: Final = TypeAdapter(list[FileInfo])
+
+
+class _Anything(PathConvertor):
+    """The rest of a path, with the line breaks that a name may have."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("anything", _Anything())
 
 
 class Screen(Protocol):
@@ -93,9 +103,9 @@ def door(inside: Inside, home: Path) -> Starlette:
             WebSocketRoute("/kernels/{language}/{channel}", routes.tunnel),
             Route("/screen.png", routes.screen),
             Route("/files", routes.list_files),
-            Route("/files/{path:path}", routes.read_file),
-            Route("/files/{path:path}", routes.write_file, methods=["PUT"]),
-            Route("/files/{path:path}", routes.delete_file, methods=["DELETE"]),
+            Route("/files/{path:anything}", routes.read_file),
+            Route("/files/{path:anything}", routes.write_file, methods=["PUT"]),
+            Route("/files/{path:anything}", routes.delete_file, methods=["DELETE"]),
         ],
         exception_handlers={HTTPException: _refusal, Exception: _fault},
     )

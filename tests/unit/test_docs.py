@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -64,3 +65,14 @@ def test_prose_is_wrapped_so_that_it_can_be_read_and_compared() -> None:
         if len(line) > 120 and not line.startswith("|")
     ]
     assert long == []
+
+
+def test_whatever_shows_a_promise_of_security_is_there() -> None:
+    promised = (ROOT / "SECURITY.md").read_text().partition("## What is promised")[2].partition("\n## ")[0]
+    last_columns = [line.strip("|").split("|")[-1] for line in promised.splitlines() if line.startswith("| ")][1:]
+    files = {name for column in last_columns for name in re.findall(r"`(\S+)`", column)}
+    assert [name for name in files if not (ROOT / "tests" / name).is_file()] == []
+    rows = (ROOT / "tests/isolation/probes.jsonl").read_text().splitlines()
+    kinds = {json.loads(row)["kind"] for row in rows}
+    named = {word.strip() for column in last_columns for word in column.split(",") if "`" not in word}
+    assert named - {"with version 1"} == kinds

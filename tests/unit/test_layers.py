@@ -125,3 +125,28 @@ def is_module(name: str) -> bool:
         for source in ("kernel", "orchestrator")
         for end in (f"{path}.py", f"{path}/__init__.py")
     )
+
+
+def test_outside_decodes_no_picture_and_unpacks_nothing():
+    """A picture or an archive of a few bytes may be one of gigabytes, and a name in it a way out; whoever opens it decides."""
+    openers = {
+        "PIL",
+        "cv2",
+        "imageio",
+        "matplotlib",
+        "zipfile",
+        "tarfile",
+        "gzip",
+        "bz2",
+        "lzma",
+        "pickle",
+        "marshal",
+        "shelve",
+    }
+    found = [
+        f"{file.relative_to(ROOT)} imports {target}"
+        for file in (ROOT / "orchestrator").rglob("*.py")
+        for target in imports(file)
+        if target.split(".")[0] in openers
+    ]
+    assert found == []

@@ -11,6 +11,7 @@ that we are gone. The options go over a descriptor (`--args`), since /proc/1/cmd
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -113,7 +114,8 @@ async def _start_in(
             if egress_socket is not None:
                 settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
             settings = settings.model_copy(update={"memory": _memory_limit(spec.limits, group)})
-            return group.entered_by([command, "--args", str(args), "--", *_inner(spec, settings)])
+            limited = ["/usr/bin/prlimit", f"--core={_core_limit()}", "--"]
+            return group.entered_by([*limited, command, "--args", str(args), "--", *_inner(spec, settings)])
 
         return await start_hosted(
             place,
@@ -163,6 +165,8 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
     return [
         *"--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup".split(),
         *"--uid 1000 --gid 1000 --hostname sandbox --die-with-parent --new-session".split(),
+        # no signal of a cell's ends or stops a namespace's first process, which so is the kernel host
+        "--as-pid-1",
         *"--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/sbin /sbin".split(),
         *"--symlink usr/lib /lib --symlink usr/lib64 /lib64 --dir /etc".split(),
         # without it every session would scan all fonts: fc-list 0.5 to 0.9 s instead of 0.1 to 0.2
@@ -170,6 +174,7 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
         *(part for name in _ETC for part in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")),
         # as uid 0 outside, /proc/sys would be writable without the second mount; belt and braces for the rest
         *"--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev".split(),
+        *_hidden(),
         *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),  # noqa: S108 - the sandbox's own
         *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108 - the sandbox's own
         *("--dir", "/home", "--size", size, "--tmpfs", "/home/agent"),
@@ -179,11 +184,34 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
         *("--chdir", "/home/agent", "--clearenv", "--cap-drop", "ALL"),
         *(part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)),
         *more,
-        # last: the root itself is a tmpfs without a size, which a cell could fill
+        # last: the root itself and /dev are tmpfs without a size, which a cell could fill; devices still take what is written
+        *("--remount-ro", "/dev"),
         *("--remount-ro", "/"),
     ]
 
 
+def _hidden() -> list[str]:
+    """Return the options that hide what /proc tells of the machine and nothing inside needs."""
+    files = [part for name in _HIDDEN_FILES if Path(name).exists() for part in ("--dev-bind", "/dev/null", name)]
+    folders = [name for name in _HIDDEN_FOLDERS if Path(name).is_dir()]
+    return files + [part for name in folders for part in ("--tmpfs", name, "--remount-ro", name)]
+
+
+_HIDDEN_FILES: Final = (
+    *("/proc/cmdline", "/proc/config.gz", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/key-users"),
+    *("/proc/iomem", "/proc/ioports", "/proc/interrupts", "/proc/modules", "/proc/partitions", "/proc/diskstats"),
+    *("/proc/sched_debug", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/latency_stats"),
+)
+_HIDDEN_FOLDERS: Final = (
+    "/proc/acpi",
+    "/proc/bus",
+    "/proc/driver",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/pressure",
+    "/proc/scsi",
+)
+"""Anybody may write to those of `pressure`: each writer is a timer of the Linux kernel's."""
 _HOST_FOLDER: Final = "/run/kernel-host"
 _ENVIRONMENT: Final = {
     "PATH": "/opt/cellwright/bin:/usr/local/bin:/usr/bin:/bin",
@@ -221,6 +249,16 @@ def _chromium_bind() -> list[str]:
     return [] if folder.is_relative_to("/usr") else ["--ro-bind", str(folder), str(folder)]
 
 
+def _core_limit() -> int:
+    """Return the limit of core dumps, which the filter keeps: 1 byte is too little for a file, and stops a handler.
+
+    With 0 bytes there is no file, but a program that `core_pattern` pipes to would still be run, as root and out here, with
+    the memory of whatever crashes inside. Where our own limit is 0, it can't be raised to 1.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    return 0 if hard == 0 else 1
+
+
 def _inner(spec: Spec, settings: HostSettings) -> list[str]:
     limits = spec.limits
     settings = settings.model_copy(update={"processes": limits.processes})
@@ -230,6 +268,6 @@ def _inner(spec: Spec, settings: HostSettings) -> list[str]:
         # set within the user namespace the process limit counts per sandbox, not per outer uid: two of one uid with 200 each
         # got 198 forks each. The kernel host gives cells less than what it has itself
         *("/usr/bin/prlimit", f"--nproc={limits.processes + HOST_PROCESSES}", f"--nofile={limits.open_files}"),
-        *("--core=0", "--"),
+        "--",
         *("/opt/cellwright/bin/python", "-P", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()),
     ]

@@ -50,6 +50,8 @@ LINE_BYTES: Final = 96 * 1024**2
 CELL_BYTES: Final = 256 * 1024**2
 """Everything that one cell may send through the door."""
 FILE_BYTES: Final = 512 * 1024**2
+PATH_CHARS: Final = 4096
+"""Longest path below the sandbox's home, as the Linux kernel has it; a kernel host may list longer ones."""
 SCREEN_BYTES: Final = 64 * 1024**2
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
@@ -184,6 +186,8 @@ class Door:
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""
+        if len(path) > PATH_CHARS:
+            raise _no_path(path)
         async with self._request("GET", "/files", params={"path": path}, whole_s=FILE_S) as response:
             return _checked_list(await _bounded(response, 16 * 1024**2))
 
@@ -259,9 +263,13 @@ def _url(path: str) -> httpx2.URL:
 
 def _file_url(path: str) -> str:
     """Return where the kernel host has a file. A client shortens `a/../b`, so such a path would be another route."""
-    if path.startswith("/") or {".", ".."} & set(path.split("/")):
-        raise BadPath(f"{path[:100]!r} is no path below the sandbox's home. Nothing was done.")
+    if path.startswith("/") or {".", ".."} & set(path.split("/")) or len(path) > PATH_CHARS:
+        raise _no_path(path)
     return f"/files/{quote(path, errors='replace')}"
+
+
+def _no_path(path: str) -> BadPath:
+    return BadPath(f"{path[:100]!r} is no path below the sandbox's home. Nothing was done.")
 
 
 async def _cell_events(response: httpx2.Response) -> AsyncIterator[Event]:
