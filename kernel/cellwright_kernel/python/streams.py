@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from cellwright_kernel.iopub import Gate, Iopub
+from cellwright_kernel.python.last_pipes import PipesGiver
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
 from cellwright_kernel.python.origin import Origin
 from cellwright_kernel.python.overflow import Overflow, shortened, shortened_text
@@ -44,11 +45,12 @@ class _Pipe:
 class Writer:
     """Orders, merges and bounds everything that cells say. One per kernel process; any thread may use it."""
 
-    def __init__(self, iopub: Iopub, box: LastWordsBox, real_stderr: int) -> None:
+    def __init__(self, iopub: Iopub, box: LastWordsBox, real_stderr: int, pipes: PipesGiver) -> None:
         self._iopub = iopub
         self._real_stderr = real_stderr
         self._gate: Gate = iopub.gate
         self._box = box
+        self._last_pipes = pipes
         self._run: tuple[Origin, str] | None = None
         self._run_since = 0.0
         self._overflows: dict[Origin, Overflow] = {}
@@ -170,6 +172,7 @@ class Writer:
         self._box.begun(origin.msg_id)
         self._drain()
         self._flush()
+        readers = []
         for name, fd in _STREAM_FDS.items():
             reader, writer = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(reader, False)
@@ -177,6 +180,8 @@ class Writer:
             os.close(writer)
             self._pipes[reader] = _Pipe(reader, name, origin)
             self._epoll.register(reader, select.EPOLLIN)
+            readers.append(reader)
+        self._last_pipes.hand_over(origin.msg_id, readers)
 
     def _take(self, origin: Origin, name: str, text: str) -> None:
         if not text:
