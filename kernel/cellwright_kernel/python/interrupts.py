@@ -4,7 +4,7 @@ Flows in: SIGINT at any moment. Flows out: KeyboardInterrupt inside the cell's o
 awaits; and KeyboardInterrupt in leftover code that holds the event loop. Decided here: when each is right. Python code of
 the cell is on the stack: raise there. The cell waits for something: cancel it. No cell runs: do nothing, so that a late
 interrupt never hits the next cell. A message is being written: wait until it is whole. A process is being forked: wait
-until that is done. Leftover code, whichever cell began it, is left alone as long as the loop gets round to the cell;
+until that is done, or until it is asked for again. Leftover code, whichever cell began it, is left alone as long as the loop gets round to the cell;
 see loop_watch.py.
 """
 
@@ -133,11 +133,12 @@ class Interrupts:
 
     def _on_signal(self, _signum: int, frame: FrameType | None) -> None:
         is_in_child = os.getpid() != self._pid
-        if self._fork and not (is_in_child and self._fork == _EXEC) and self._is_put_off():  # that never comes back there
+        is_within = self._fork and not (is_in_child and self._fork == _EXEC)  # which never comes back there
+        if is_within and self._is_put_off():
             return
         if is_in_child:
             raise KeyboardInterrupt
-        elif self._gate.held_here():
+        if self._gate.held_here():
             self._gate.on_leave = self._deliver_late
         elif self._watch.take_call():
             self._stop_holder(frame)
@@ -256,9 +257,11 @@ class Interrupts:
 
 def _unraisable_text(what: sys.UnraisableHookArgs) -> str:
     """As Python puts it, with the model's own frames."""
-    about = f"{what.err_msg or 'Exception ignored in'}: {_shown(what.object)}" if what.object is not None else what.err_msg
+    about = what.err_msg or "Exception ignored in"
+    if what.object is not None:
+        about = f"{about}: {_shown(what.object)}"
     lines = describe(what.exc_value).lines if what.exc_value is not None else (what.exc_type.__name__,)
-    return "\n".join((*filter(None, [about]), *lines, ""))
+    return "\n".join((about, *lines, ""))
 
 
 def _shown(value: object) -> str:

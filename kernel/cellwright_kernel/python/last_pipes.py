@@ -49,6 +49,12 @@ class PipesGiver:
             with contextlib.suppress(OSError):  # the host is behind: this cell has to do without
                 socket.send_fds(self._socket, [msg_id.encode()[:_ID_BYTES]], readers)
 
+    def close(self) -> None:
+        """Hand nothing over any more."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
 
 class LastPipes:
     """The host's side, for one kernel process; it exists before that is started.

@@ -26,7 +26,7 @@ def let_interrupts_into_system() -> None:
     os.system = system
 
 
-def system(command: str | bytes | os.PathLike[str]) -> int:
+def system(command: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> int:
     """Execute the command (a string) in a subshell, and return its wait status."""
     sys.audit("os.system", os.fsencode(command))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -24,7 +24,6 @@ from cellwright_kernel.python.origin import Origin
 from cellwright_kernel.python.overflow import Overflow, shortened, shortened_text
 
 _STREAM_FDS = {"stdout": 1, "stderr": 2}
-_READ_BYTES = 64 * 1024
 _FLUSH_AFTER_S = 0.1
 _READS_A_DRAIN = 32
 """A child that writes without end must not hold the cell's own writes up for ever."""
@@ -269,11 +268,12 @@ class Writer:
             self._iopub.greet()
             return False
         try:
-            data = os.read(fd, _READ_BYTES)
+            data = self._box.land(fd, pipe.name, pipe.origin.msg_id)
         except BlockingIOError:
             return False
         if data:
             self._take(pipe.origin, pipe.name, pipe.decoder.decode(data))
+            self._box.taken()
         else:  # the last child that had it is gone
             self._take(pipe.origin, pipe.name, pipe.decoder.decode(b"", final=True))
             self._epoll.unregister(fd)
