@@ -4,8 +4,8 @@ Flows in: SIGINT at any moment. Flows out: KeyboardInterrupt inside the cell's o
 awaits; and KeyboardInterrupt in leftover code that holds the event loop. Decided here: when each is right. Python code of
 the cell is on the stack: raise there. The cell waits for something: cancel it. No cell runs: do nothing, so that a late
 interrupt never hits the next cell. A message is being written: wait until it is whole. A process is being forked: wait
-until that is done, or until it is asked for again. Leftover code, whichever cell began it, is left alone as long as the loop gets round to the cell;
-see loop_watch.py.
+until that is done, or until it is asked for again. Leftover code, whichever cell began it, is left alone as long as the
+loop gets round to the cell; see loop_watch.py.
 """
 
 from __future__ import annotations
