@@ -18,12 +18,12 @@ import time
 from typing import Any
 
 from cellwright_kernel.iopub import Gate, Iopub
+from cellwright_kernel.python.last_pipes import PipesGiver
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
 from cellwright_kernel.python.origin import Origin
 from cellwright_kernel.python.overflow import Overflow, shortened, shortened_text
 
 _STREAM_FDS = {"stdout": 1, "stderr": 2}
-_READ_BYTES = 64 * 1024
 _FLUSH_AFTER_S = 0.1
 _READS_A_DRAIN = 32
 """A child that writes without end must not hold the cell's own writes up for ever."""
@@ -44,11 +44,12 @@ class _Pipe:
 class Writer:
     """Orders, merges and bounds everything that cells say. One per kernel process; any thread may use it."""
 
-    def __init__(self, iopub: Iopub, box: LastWordsBox, real_stderr: int) -> None:
+    def __init__(self, iopub: Iopub, box: LastWordsBox, real_stderr: int, pipes: PipesGiver) -> None:
         self._iopub = iopub
         self._real_stderr = real_stderr
         self._gate: Gate = iopub.gate
         self._box = box
+        self._last_pipes = pipes
         self._run: tuple[Origin, str] | None = None
         self._run_since = 0.0
         self._overflows: dict[Origin, Overflow] = {}
@@ -170,6 +171,7 @@ class Writer:
         self._box.begun(origin.msg_id)
         self._drain()
         self._flush()
+        readers = []
         for name, fd in _STREAM_FDS.items():
             reader, writer = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(reader, False)
@@ -177,6 +179,8 @@ class Writer:
             os.close(writer)
             self._pipes[reader] = _Pipe(reader, name, origin)
             self._epoll.register(reader, select.EPOLLIN)
+            readers.append(reader)
+        self._last_pipes.hand_over(origin.msg_id, readers)
 
     def _take(self, origin: Origin, name: str, text: str) -> None:
         if not text:
@@ -264,11 +268,12 @@ class Writer:
             self._iopub.greet()
             return False
         try:
-            data = os.read(fd, _READ_BYTES)
+            data = self._box.land(fd, pipe.name, pipe.origin.msg_id)
         except BlockingIOError:
             return False
         if data:
             self._take(pipe.origin, pipe.name, pipe.decoder.decode(data))
+            self._box.taken()
         else:  # the last child that had it is gone
             self._take(pipe.origin, pipe.name, pipe.decoder.decode(b"", final=True))
             self._epoll.unregister(fd)
