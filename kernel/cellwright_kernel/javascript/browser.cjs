@@ -221,11 +221,11 @@ class BrowserLink {
     const connection = page._connection;
     const send = connection?.sendMessageToServer;
     if (typeof send !== 'function' || connection.isGuarded) return;
-    connection.isGuarded = true;
     connection.sendMessageToServer = (...args) => {
       if (this.#origins.known()?.interrupted) return new Promise(() => {});
       return Reflect.apply(send, connection, args);
     };
+    connection.isGuarded = true; // last: a stop may come between
   }
 }
 

@@ -110,8 +110,9 @@ class Cells {
   #answer(running) {
     if (this.#running !== running) return;
     if (this.wasInterrupted(running.origin.serial) && !running.origin.interrupted) return; // it will be heard, and answers
-    const { channel, origins, outputs } = this.#parts;
+    const { channel, modules, origins, outputs } = this.#parts;
     const { origin } = running;
+    if (origin.interrupted) modules.forgetUnfinished();
     outputs.flush(origin);
     const { outcome } = running;
     running.outcome = { failure: outcome.failure ?? interrupted() }; // if showing the value is stopped, it is not tried again
