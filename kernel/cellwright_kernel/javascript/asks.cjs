@@ -6,6 +6,8 @@
 
 const { afterwards } = require('./timers.cjs');
 
+const { Error, Map, Object, Promise } = globalThis;
+
 class Asks {
   #channel;
   #origins;

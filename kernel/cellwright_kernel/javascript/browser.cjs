@@ -17,6 +17,8 @@ const { preparePictures } = require('./pictures.cjs');
 const { givesSignOfLife } = require('./sign_of_life.cjs');
 const { silentPages } = require('./silent.cjs');
 
+const { Date, Error, Object, Promise, Reflect, Set, String, WeakSet, process, setTimeout } = globalThis;
+
 const NAMES = ['browser', 'context', 'page'];
 const NAMING = [...NAMES, 'ui']; // `ui` reads pages through the same objects
 const WORDS = /\b(browser|context|page|ui)\b/;
@@ -27,8 +29,6 @@ const RESTART_MS = 5_000;
 const TRY_EVERY_MS = 100;
 const NEW_BROWSER = 'The browser was closed or restarted: `browser`, `context` and `page` are new objects.';
 const NEW_PAGE = 'The page was closed or has crashed: `page` is now another page of the same browser.';
-
-const { setTimeout } = globalThis;
 
 class BrowserHangs extends Error {
   constructor(waitedMs) {

@@ -5,9 +5,12 @@
 // or WebP does; the kernel host decodes it.
 'use strict';
 
+const { Blob, Buffer } = require('node:buffer');
 const fs = require('node:fs');
 const { types } = require('node:util');
 const { valueText } = require('./values.cjs');
+
+const { ArrayBuffer, Object, Promise } = globalThis;
 
 const MAGIC = [
   ['image/png', (bytes) => bytes.subarray(0, 8).equals(Buffer.from('89504e470d0a1a0a', 'hex'))],

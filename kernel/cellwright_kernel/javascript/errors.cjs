@@ -9,8 +9,14 @@ const os = require('node:os');
 const path = require('node:path');
 const { fileURLToPath } = require('node:url');
 const { inspect } = require('node:util');
+const { own } = require('./own.cjs');
+
+const { Array, Error, Map, Math, Number, Object, String, process } = globalThis;
 
 const MAX_LINES = 80;
+const UNTOLD =
+  'Something was thrown that cannot be told. Usually a cell has changed what JavaScript itself needs, such as a method of Array. ' +
+  'Put it back, or restart the kernel.';
 const PLAYWRIGHT = path.join(path.dirname(process.execPath), 'package') + path.sep;
 const CELL = /<cell-((?:attached-)?\d+)>:(\d+):(\d+)/g;
 
@@ -67,7 +73,15 @@ function place(frame) {
 }
 
 /** Jupyter's `error` content for anything that was thrown. */
-function describe(thrown, before = []) {
+function describe(thrown, before) {
+  try {
+    return described(thrown, before);
+  } catch {
+    return content('Error', UNTOLD, [UNTOLD]);
+  }
+}
+
+function described(thrown, before = []) {
   if (thrown instanceof Exit) return content(thrown.name, thrown.message, [`${thrown.name}: ${thrown.message}`]);
   const isError = Error.isError(thrown) || thrown instanceof Error;
   let text;
@@ -122,11 +136,13 @@ function content(ename, evalue, lines) {
     const half = MAX_LINES / 2;
     lines = [...lines.slice(0, half), `    [${missing} ${missing > 1 ? 'lines' : 'line'} left out]`, ...lines.slice(-half)];
   }
-  return { ename: wellFormed(ename), evalue: wellFormed(evalue), traceback: lines.map(wellFormed) };
+  const traceback = [];
+  for (let at = 0; at < lines.length; at++) traceback[at] = wellFormed(lines[at]);
+  return { ename: wellFormed(ename), evalue: wellFormed(evalue), traceback };
 }
 
 function wellFormed(text) {
-  return String(text).toWellFormed();
+  return own.toWellFormed(String(text));
 }
 
 function nameOf(error) {

@@ -6,6 +6,10 @@
 
 const { Session } = require('node:inspector');
 
+const { BigInt, JSON, Math, Number, SyntaxError } = globalThis;
+const { apply } = Reflect;
+const { post } = Session.prototype;
+
 class Evaluator {
   #session = new Session();
   #take; // the inspector's id of a function that keeps what it is given
@@ -28,13 +32,14 @@ class Evaluator {
   evaluate(expression, done) {
     const options = { expression, replMode: true, awaitPromise: true, disableBreaks: true };
     this.#post('Runtime.evaluate', options, (error, answer) => {
-      if (error) return done({ stopped: true });
+      if (error) return done({ __proto__: null, stopped: true });
       const { result, exceptionDetails } = answer;
-      if (!exceptionDetails) return done({ value: this.#actual(result) });
+      if (!exceptionDetails) return done({ __proto__: null, value: this.#actual(result) });
       const thrown = this.#actual(exceptionDetails.exception ?? result);
       // only what does not compile is reported with a script; what is thrown comes as a rejected promise
-      if (exceptionDetails.scriptId === undefined || !(thrown instanceof SyntaxError)) return done({ thrown });
-      done({ syntaxError: thrown, line: exceptionDetails.lineNumber + 1, column: exceptionDetails.columnNumber + 1 });
+      if (exceptionDetails.scriptId === undefined || !(thrown instanceof SyntaxError)) return done({ __proto__: null, thrown });
+      const { lineNumber, columnNumber } = exceptionDetails;
+      done({ __proto__: null, syntaxError: thrown, line: lineNumber + 1, column: columnNumber + 1 });
     });
   }
 
@@ -56,7 +61,7 @@ class Evaluator {
   }
 
   #post(method, options, done) {
-    this.#session.post(method, options, done);
+    apply(post, this.#session, [method, options, done]);
   }
 
   #actual(remote) {

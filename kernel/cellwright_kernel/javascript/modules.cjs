@@ -11,6 +11,8 @@ const { havePatience } = require('./patient.cjs');
 const { IMPORT, IMPORT_META } = require('./source.cjs');
 const { Unfinished } = require('./unfinished.cjs');
 
+const { Object, SyntaxError, process } = globalThis;
+
 const OWN = pathToFileURL(__filename).href;
 const PLAYWRIGHT = /^playwright(-core)?(\/.*)?$/;
 const PACKAGE = path.join(path.dirname(process.execPath), 'package');

@@ -4,6 +4,8 @@
 // end is kept, because it is where a program says how it went, and the rest is counted.
 'use strict';
 
+const { Math, Object } = globalThis;
+
 const TAIL_CHARS = 64 * 1024;
 
 class Outputs {

@@ -18,7 +18,12 @@ const own = Object.freeze({
   setTimeout: globalThis.setTimeout,
   clearTimeout: globalThis.clearTimeout,
   entries: method(Map.prototype, 'entries'),
+  values: method(Set.prototype, 'values'),
   then: method(Promise.prototype, 'then'),
+  join: method(Array.prototype, 'join'),
+  slice: method(Array.prototype, 'slice'),
+  split: method(String.prototype, 'split'),
+  toWellFormed: method(String.prototype, 'toWellFormed'),
 });
 
 module.exports = { own };

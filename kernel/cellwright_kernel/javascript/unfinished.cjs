@@ -11,6 +11,8 @@ const { inspect } = require('node:util');
 const { forgetPatience } = require('./patient.cjs');
 const { own } = require('./own.cjs');
 
+const { Map, Object, Set } = globalThis;
+
 const INSTANTIATING = 1;
 const EVALUATING = 3;
 const EVALUATED = 4; // or, behind an `await`, on its way to that
