@@ -155,11 +155,11 @@ class Cells {
         failure ??= describe(error, ['The value of the last expression could not be shown; what the cell did is kept.']);
       }
     }
-    if (!failure) return { shown };
+    if (!failure) return { __proto__: null, shown };
     channel.send(...shown);
     this.#parts.browser.dialogs.name((sentence) => outputs.notice(sentence));
     outputs.error(failure);
-    return { failure, shown: [] };
+    return { __proto__: null, failure, shown: [] };
   }
 }
 

@@ -8,6 +8,7 @@
 const { Blob, Buffer } = require('node:buffer');
 const fs = require('node:fs');
 const { types } = require('node:util');
+const { own } = require('./own.cjs');
 const { valueText } = require('./values.cjs');
 
 const { ArrayBuffer, Object, Promise } = globalThis;
@@ -47,7 +48,7 @@ function installDisplay(outputs, origins) {
     if (found) outputs.shown({ [found[0]]: bytes.toString('base64') });
     else if (bytes && otherKind(bytes)) outputs.notice(otherKind(bytes));
     else if (bytes && typeof value === 'string') outputs.notice('What was shown is no picture: its base64 does not decode to one.');
-    else outputs.shown({ 'text/plain': (typeof value === 'string' ? value : valueText(value)).toWellFormed() });
+    else outputs.shown({ 'text/plain': own.toWellFormed(typeof value === 'string' ? value : valueText(value)) });
   }
 
   Object.defineProperty(globalThis, 'display', { value: display, writable: true, configurable: true, enumerable: true });

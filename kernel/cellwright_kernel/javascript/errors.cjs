@@ -39,8 +39,12 @@ function installErrors() {
   Error.prepareStackTrace = (error, sites) => {
     // Playwright reads the name of its own function out of such a stack, for its messages
     const isForPlaywright = !error.message && sites.length > 0 && isOfPlaywright(sites[0]);
-    const shown = sites.filter((site) => isOwn(site) || (isForPlaywright && isOfPlaywright(site)));
-    return heading(error) + shown.map((site) => `\n    at ${place(String(site))}`).join('');
+    let stack = heading(error);
+    for (let at = 0; at < sites.length; at++) {
+      const site = sites[at];
+      if (isOwn(site) || (isForPlaywright && isOfPlaywright(site))) stack += `\n    at ${place(String(site))}`;
+    }
+    return stack;
   };
 }
 
@@ -50,7 +54,7 @@ function isOfPlaywright(site) {
 
 function heading(error) {
   try {
-    return Error.prototype.toString.call(error);
+    return own.errorText(error);
   } catch {
     return 'Error';
   }
@@ -77,7 +81,7 @@ function describe(thrown, before) {
   try {
     return described(thrown, before);
   } catch {
-    return content('Error', UNTOLD, [UNTOLD]);
+    return content('Error', UNTOLD, [`Error: ${UNTOLD}`]);
   }
 }
 

@@ -7,6 +7,7 @@
 const { Session } = require('node:inspector');
 
 const { BigInt, JSON, Math, Number, SyntaxError } = globalThis;
+const { hasOwn } = Object;
 const { apply } = Reflect;
 const { post } = Session.prototype;
 
@@ -66,11 +67,9 @@ class Evaluator {
 
   #actual(remote) {
     if (remote.objectId) {
-      const options = {
-        objectId: this.#take,
-        functionDeclaration: 'function (value) { this(value) }',
-        arguments: [{ objectId: remote.objectId }],
-      };
+      const given = [{ objectId: remote.objectId }];
+      given.toJSON = undefined; // the inspector is spoken to in JSON, of which a library may have given arrays its own
+      const options = { objectId: this.#take, functionDeclaration: 'function (value) { this(value) }', arguments: given };
       this.#taken = undefined;
       this.#post('Runtime.callFunctionOn', options);
       const value = this.#taken;
@@ -82,7 +81,7 @@ class Evaluator {
       const text = remote.unserializableValue;
       return text.endsWith('n') ? BigInt(text.slice(0, -1)) : Number(text);
     }
-    return remote.subtype === 'null' ? null : remote.value;
+    return remote.subtype === 'null' ? null : hasOwn(remote, 'value') ? remote.value : undefined;
   }
 }
 

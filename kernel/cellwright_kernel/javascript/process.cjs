@@ -75,12 +75,16 @@ function goesFirst(pid) {
 }
 
 function tell(outputs, origins, what, error) {
-  const origin = origins.known() ?? origins.current();
-  if (origin?.interrupted) return;
-  origins.run(origin, () => {
-    if (error instanceof Exit) outputs.notice(`${error.message}`);
-    else outputs.stream('stderr', `${what} (the kernel goes on):\n${own.join(describe(error).traceback, '\n')}\n`);
-  });
+  try {
+    const origin = origins.known() ?? origins.current();
+    if (origin?.interrupted) return;
+    origins.run(origin, () => {
+      if (error instanceof Exit) outputs.notice(`${error.message}`);
+      else outputs.stream('stderr', `${what} (the kernel goes on):\n${own.join(describe(error).traceback, '\n')}\n`);
+    });
+  } catch {
+    return; // Node would end
+  }
 }
 
 module.exports = { installProcess };
