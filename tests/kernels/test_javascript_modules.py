@@ -107,7 +107,9 @@ async def test_a_module_that_an_earlier_cell_still_loads_stays_so(cells: Cells) 
 
 
 async def test_playwright_that_was_stopped_while_it_was_loaded_is_loaded_anew(cells: Cells) -> None:
-    await cells.interrupted("require('fs').writeFileSync('busy', ''); require('playwright'); for (;;);")
+    await cells.interrupted(
+        "require('fs').writeFileSync('busy', ''); require(require.resolve('playwright')); for (;;);"
+    )
     says = await cells.run(
         "const { chromium, errors } = require('playwright'); [typeof chromium.connectOverCDP, typeof errors.TimeoutError]"
     )

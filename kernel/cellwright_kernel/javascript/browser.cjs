@@ -46,6 +46,7 @@ class BrowserLink {
   // they were named, and not after they could not be made for such a cell, or the browser kept silent: it would again
   #isKept = false;
   dialogs = new OpenDialogs();
+  loading = (load) => load();
 
   constructor(outputs, origins) {
     this.#outputs = outputs;
@@ -140,7 +141,7 @@ class BrowserLink {
 
   /** Connect, once more until `waitMs` are over: where Chromium is being started again, that takes a moment. */
   async #connect(waitMs) {
-    const { chromium } = playwright();
+    const { chromium } = this.loading(playwright);
     compactSoon();
     if (!(await givesSignOfLife(process.env.CELLWRIGHT_CDP, ALIVE_MS))) throw new BrowserHangs(ALIVE_MS);
     const end = Date.now() + waitMs;

@@ -16,12 +16,13 @@ const { load, store } = Atomics;
 const HEARD = 0;
 const ASKED = 1;
 const STOPPED = 2;
+const LOADING = 3;
 const PIPE_BYTES = 64 * 1024; // all that it may hold comes at once
 
 const { parse } = JSON;
 
 class Interrupts {
-  #state = new Int32Array(new SharedArrayBuffer(12));
+  #state = new Int32Array(new SharedArrayBuffer(16));
   #worker;
   #cellsFd;
   #cells;
@@ -61,6 +62,16 @@ class Interrupts {
   /** Whether the cell, or a later one, has been interrupted, even if this thread was too busy to hear of it. */
   wasAsked(serial) {
     return load(this.#state, ASKED) >= serial;
+  }
+
+  /** Load something that is better not stopped half way; for half a second it is not. */
+  loading(act) {
+    store(this.#state, LOADING, 1);
+    try {
+      return act();
+    } finally {
+      store(this.#state, LOADING, 0);
+    }
   }
 
   /** Whether this thread was too busy to hear of the cell's interrupt, and was stopped. */

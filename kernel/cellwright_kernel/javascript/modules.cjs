@@ -20,6 +20,7 @@ const PACKAGE = path.join(path.dirname(process.execPath), 'package');
 class Modules {
   #unfinished = new Unfinished();
   #origins;
+  loading = (load) => load();
 
   constructor(origins) {
     this.#origins = origins;
@@ -33,7 +34,10 @@ class Modules {
         return found;
       },
     });
-    const require = (name) => createRequire(place())(name);
+    const require = (name) => {
+      const load = () => createRequire(place())(name);
+      return PLAYWRIGHT.test(name) ? this.loading(load) : load();
+    };
     Object.defineProperties(require, {
       resolve: { get: () => createRequire(place()).resolve },
       cache: { get: () => createRequire(place()).cache },
