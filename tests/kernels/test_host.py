@@ -388,4 +388,4 @@ async def test_javascript_has_its_page_after_an_interrupt_in_the_middle_of_loadi
     status, _ = await whole_host.execute("await page.title(); await new Promise(() => {})", 0.15, "javascript")
     assert status == "timeout"
     status, outputs = await whole_host.execute("await page.evaluate('1 + 1')", language="javascript")
-    assert (status, [o.text for o in outputs]) == ("ok", ["2"])
+    assert (status, outputs[-1].text) == ("ok", "2")

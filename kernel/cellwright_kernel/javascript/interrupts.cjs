@@ -64,7 +64,7 @@ class Interrupts {
     return load(this.#state, ASKED) >= serial;
   }
 
-  /** Load something that is better not stopped half way; for half a second it is not. */
+  /** Load something that is better not stopped half way; for 0.3 s it is not. */
   loading(act) {
     store(this.#state, LOADING, 1);
     try {

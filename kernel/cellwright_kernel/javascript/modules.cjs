@@ -9,7 +9,7 @@ const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { havePatience } = require('./patient.cjs');
 const { IMPORT, IMPORT_META } = require('./source.cjs');
-const { Unfinished } = require('./unfinished.cjs');
+const { Unfinished, loadNeeded } = require('./unfinished.cjs');
 
 const { Object, SyntaxError, process } = globalThis;
 
@@ -36,7 +36,9 @@ class Modules {
     });
     const require = (name) => {
       const load = () => createRequire(place())(name);
-      return PLAYWRIGHT.test(name) ? this.loading(load) : load();
+      if (!PLAYWRIGHT.test(name)) return load();
+      this.loading(loadNeeded);
+      return this.loading(load);
     };
     Object.defineProperties(require, {
       resolve: { get: () => createRequire(place()).resolve },

@@ -16,7 +16,7 @@ const ASKED = 1;
 const STOPPED = 2;
 const LOADING = 3;
 const HEAR_MS = 50;
-const LOADED_MS = 500; // the next rung of the deadline's ladder follows the interrupt after a second
+const LOADED_MS = 300; // the next rung of the deadline's ladder follows the interrupt after a second
 
 const { state, requestsFd, controlFd } = workerData;
 const session = new Session();
