@@ -380,3 +380,12 @@ async def test_playwright_outlives_the_interrupt_of_the_cell_that_first_touched_
     status, _ = await whole_host.execute("await page.goto('data:text/html,<title>kept</title>'); time.sleep(60)", 3)
     assert status == "timeout"
     assert await whole_host.texts("await page.title()") == ["'kept'"]
+
+
+@pytest.mark.sandbox
+async def test_javascript_has_its_page_after_an_interrupt_in_the_middle_of_loading_playwright(whole_host):
+    await whole_host.execute("1", language="javascript")
+    status, _ = await whole_host.execute("await page.title(); await new Promise(() => {})", 0.15, "javascript")
+    assert status == "timeout"
+    status, outputs = await whole_host.execute("await page.evaluate('1 + 1')", language="javascript")
+    assert (status, outputs[-1].text) == ("ok", "2")

@@ -16,6 +16,9 @@ const { PAGES_MS, havePatience } = require('./patient.cjs');
 const { preparePictures } = require('./pictures.cjs');
 const { givesSignOfLife } = require('./sign_of_life.cjs');
 const { silentPages } = require('./silent.cjs');
+const { loadNeeded } = require('./unfinished.cjs');
+
+const { Date, Error, Object, Promise, Reflect, Set, String, WeakSet, process, setTimeout } = globalThis;
 
 const NAMES = ['browser', 'context', 'page'];
 const NAMING = [...NAMES, 'ui']; // `ui` reads pages through the same objects
@@ -27,8 +30,6 @@ const RESTART_MS = 5_000;
 const TRY_EVERY_MS = 100;
 const NEW_BROWSER = 'The browser was closed or restarted: `browser`, `context` and `page` are new objects.';
 const NEW_PAGE = 'The page was closed or has crashed: `page` is now another page of the same browser.';
-
-const { setTimeout } = globalThis;
 
 class BrowserHangs extends Error {
   constructor(waitedMs) {
@@ -46,6 +47,7 @@ class BrowserLink {
   // they were named, and not after they could not be made for such a cell, or the browser kept silent: it would again
   #isKept = false;
   dialogs = new OpenDialogs();
+  loading = (load) => load();
 
   constructor(outputs, origins) {
     this.#outputs = outputs;
@@ -140,7 +142,8 @@ class BrowserLink {
 
   /** Connect, once more until `waitMs` are over: where Chromium is being started again, that takes a moment. */
   async #connect(waitMs) {
-    const { chromium } = playwright();
+    this.loading(loadNeeded);
+    const { chromium } = this.loading(playwright);
     compactSoon();
     if (!(await givesSignOfLife(process.env.CELLWRIGHT_CDP, ALIVE_MS))) throw new BrowserHangs(ALIVE_MS);
     const end = Date.now() + waitMs;
@@ -221,11 +224,11 @@ class BrowserLink {
     const connection = page._connection;
     const send = connection?.sendMessageToServer;
     if (typeof send !== 'function' || connection.isGuarded) return;
-    connection.isGuarded = true;
     connection.sendMessageToServer = (...args) => {
       if (this.#origins.known()?.interrupted) return new Promise(() => {});
       return Reflect.apply(send, connection, args);
     };
+    connection.isGuarded = true; // last: a stop may come between
   }
 }
 

@@ -9,15 +9,37 @@ const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { havePatience } = require('./patient.cjs');
 const { IMPORT, IMPORT_META } = require('./source.cjs');
+const { Unfinished, loadNeeded } = require('./unfinished.cjs');
+
+const { Object, SyntaxError, process } = globalThis;
 
 const OWN = pathToFileURL(__filename).href;
 const PLAYWRIGHT = /^playwright(-core)?(\/.*)?$/;
 const PACKAGE = path.join(path.dirname(process.execPath), 'package');
 
 class Modules {
+  #unfinished = new Unfinished();
+  #origins;
+  loading = (load) => load();
+
+  constructor(origins) {
+    this.#origins = origins;
+  }
+
   install() {
-    registerHooks({ resolve: (name, context, next) => this.#resolve(name, context, next) });
-    const require = (name) => createRequire(place())(name);
+    registerHooks({
+      resolve: (name, context, next) => {
+        const found = this.#resolve(name, context, next);
+        this.#unfinished.asked(found.url, this.#origins.known());
+        return found;
+      },
+    });
+    const require = (name) => {
+      const load = () => createRequire(place())(name);
+      if (!PLAYWRIGHT.test(name)) return load();
+      this.loading(loadNeeded);
+      return this.loading(load);
+    };
     Object.defineProperties(require, {
       resolve: { get: () => createRequire(place()).resolve },
       cache: { get: () => createRequire(place()).cache },
@@ -31,6 +53,11 @@ class Modules {
       __dirname: { get: () => process.cwd(), set: replace('__dirname'), configurable: true },
       [IMPORT_META]: { get: meta, configurable: true },
     });
+  }
+
+  /** After an interrupt, with nothing else on the stack. */
+  forgetUnfinished() {
+    this.#unfinished.forget();
   }
 
   #resolve(name, context, next) {

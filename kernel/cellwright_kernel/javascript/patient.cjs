@@ -33,6 +33,15 @@ function havePatience() {
   });
 }
 
+/** Have it be patient again where its loading was stopped half way, with the hook gone or not. */
+function forgetPatience(paths) {
+  for (const path of paths) {
+    if (!BUNDLE.test(path)) continue;
+    hooks?.deregister();
+    hooks = null;
+  }
+}
+
 function bounded(source) {
   for (const [wait, ms] of WAITS) {
     const patience = `new Promise((over) => require("node:timers").setTimeout(over, ${ms}).unref())`;
@@ -43,4 +52,4 @@ function bounded(source) {
 
 if (module.isPreloading) havePatience();
 
-module.exports = { PAGES_MS, WAITS, havePatience };
+module.exports = { PAGES_MS, WAITS, forgetPatience, havePatience };

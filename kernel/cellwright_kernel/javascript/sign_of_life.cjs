@@ -6,6 +6,8 @@
 
 const http = require('node:http');
 
+const { Promise } = globalThis;
+
 /** Ask for the version; an answer of any kind is one. */
 function givesSignOfLife(address, withinMs) {
   return new Promise((done) => {

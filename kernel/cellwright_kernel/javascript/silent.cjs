@@ -4,6 +4,8 @@
 // is asked which pages there are, since Playwright does not know one before it answers; and what is said of it.
 'use strict';
 
+const { Set } = globalThis;
+
 const ANSWER_MS = 2_000;
 const MOST_NAMED = 3;
 const URL_CHARS = 100;

@@ -23,7 +23,8 @@ const AGAIN_MS = 100;
 const SILENT = 'it is very large, computes, or shows a dialog. Its elements are not listed.';
 const NO_BROWSER = 'Pages are not listed: the browser cannot be reached. Name `page` in a cell to connect anew.';
 
-const { setTimeout, clearTimeout } = globalThis;
+const { Array, Date, Error, Math, Number, Object, Promise, RangeError, String, TypeError } = globalThis;
+const { process, setTimeout, clearTimeout } = globalThis;
 
 class Ui {
   #asks;

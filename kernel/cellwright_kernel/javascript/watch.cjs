@@ -14,7 +14,9 @@ const { parentPort, workerData } = require('node:worker_threads');
 const HEARD = 0;
 const ASKED = 1;
 const STOPPED = 2;
+const LOADING = 3;
 const HEAR_MS = 50;
+const LOADED_MS = 300; // the next rung of the deadline's ladder follows the interrupt after a second
 
 const { state, requestsFd, controlFd } = workerData;
 const session = new Session();
@@ -49,9 +51,15 @@ function interrupt(serial) {
   if (serial < latest) return;
   Atomics.store(state, ASKED, serial);
   say({ interrupt: serial });
-  const ticket = tickets;
+  stopUnlessHeard(serial, tickets, LOADED_MS);
+}
+
+/** What loads Playwright is let finish, if it does soon: of Node's own modules, one that was stopped half way stays so. */
+function stopUnlessHeard(serial, ticket, patienceMs) {
   setTimeout(() => {
-    if (Atomics.load(state, HEARD) < ticket && serial >= latest && !isStopping) stop(serial);
+    if (Atomics.load(state, HEARD) >= ticket || serial < latest || isStopping) return;
+    if (Atomics.load(state, LOADING) && patienceMs > 0) stopUnlessHeard(serial, ticket, patienceMs - HEAR_MS);
+    else stop(serial);
   }, HEAR_MS);
 }
 
@@ -60,6 +68,7 @@ function stop(serial) {
   Atomics.store(state, STOPPED, serial);
   session.post('Runtime.terminateExecution', () => {
     isStopping = false;
+    Atomics.store(state, LOADING, 0); // the stop passes by `finally`
     forgetHeard();
     for (const message of unheard) parentPort.postMessage(message);
     if (straight) say({ request: straight });

@@ -33,6 +33,26 @@ const { WAITS } = require(process.argv[2])
 process.stdout.write(JSON.stringify(WAITS.map(([wait]) => [bundle.split(wait).length, bundle.split(`Promise.race([${wait.slice(6)}`).length])))
 """
 
+AGAIN = """
+const { registerHooks } = require('node:module')
+const { WAITS, forgetPatience, havePatience } = require(process.argv[1])
+const found = []
+for (let times = 0; times < 2; times++) {
+  havePatience()
+  const watching = registerHooks({ load(url, context, next) {
+    const loaded = next(url, context)
+    if (url.endsWith('/coreBundle.js')) found.push(WAITS.map(([wait]) => String(loaded.source).split(`Promise.race([${wait.slice(6)}`).length))
+    return loaded
+  } })
+  require(process.argv[2])
+  watching.deregister()
+  const paths = Object.keys(require.cache)
+  for (const path of paths) delete require.cache[path]
+  forgetPatience(paths)
+}
+process.stdout.write(JSON.stringify(found))
+"""
+
 
 def said(*arguments: str) -> Any:
     done = subprocess.run([DRIVER / "node", *arguments], capture_output=True, text=True, timeout=60, check=True)
@@ -48,3 +68,7 @@ def test_the_installed_playwright_waits_at_these_places_once_each() -> None:
 def test_they_are_bounded_where_playwright_is_loaded() -> None:
     package = DRIVER / "package"
     assert said("--require", str(PATIENT), "-e", LOAD, str(package), str(PATIENT)) == [[1, 2], [1, 2]]
+
+
+def test_they_are_bounded_where_playwright_is_loaded_anew_too() -> None:
+    assert said("-e", AGAIN, str(PATIENT), str(DRIVER / "package")) == [[2, 2], [2, 2]]
