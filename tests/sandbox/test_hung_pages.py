@@ -198,3 +198,72 @@ async def test_a_browser_that_hangs_when_it_is_first_named_is_told_of_and_costs_
     assert await soon(session, language, "1 + 1", 4) == ["2"]
     os.kill(chromium, signal.SIGCONT)
     assert await ok(session, language, NEW[language]) == ["new"]
+
+
+HANGING_SERVER = """
+import asyncio
+async def hang(reader, writer):
+    try:
+        await asyncio.sleep(600)
+    finally:
+        writer.close()
+server = await asyncio.start_server(hang, "127.0.0.1", 8124)
+await page.goto("data:text/html,<title>here</title><button>Go</button>")
+"""
+AWAITED = "http://127.0.0.1:8124/hang"
+GO = {
+    "by the code": f"await page.goto({AWAITED!r})",
+    "by itself": f"await page.evaluate('setTimeout(() => {{ location = \"{AWAITED}\"; }}) && 1'); import time; time.sleep(60)",
+}
+
+
+async def test_a_page_whose_server_does_not_answer_is_said_to_load_and_not_to_hang(session: Session) -> None:
+    await ok(session, "python", HANGING_SERVER)
+    for how in GO.values():
+        assert (await session.execute(how, deadline_s=2)).status == "timeout"
+        assert await soon(session, "python", "log(1)", 1) == ["1"]
+        (tree,) = await ok(session, "python", "log(ui.tree())")
+        assert f"did not answer within 2 s: it is still loading {AWAITED}, whose server has not answered yet." in tree
+        settled = await ok(session, "python", "it = screen.settle(1); log(it.reason, it.busy)")
+        assert settled == ["timeout ('a page is loading',)"]
+        assert await soon(session, "python", f"await page.goto({STILL!r}); log(await page.title())", 3) == ["hung"]
+    await session.execute(GO["by the code"], deadline_s=1)
+    told = (await ok(session, "javascript", PAGES["javascript"]))[0]
+    assert told.startswith(
+        f"A page is still loading {AWAITED}: its server has not answered yet. Until it does, it is not in `context.pages()`; "
+    )
+    (tree,) = await ok(session, "python", "log(ui.tree())")
+    assert f"it is still loading {AWAITED}" in tree
+
+
+async def test_a_page_that_computes_is_stopped_also_when_the_code_goes_to_another_one(session: Session) -> None:
+    await ok(session, "python", "await page.evaluate('setTimeout(() => { for (;;); }, 50) && 1')")
+    await until(lambda: any(is_busy(pid) for pid in renderers(session)))
+    assert (await session.execute("await page.title()", deadline_s=1)).status == "timeout"
+    (told, title) = await ok(session, "python", "log(await page.title())")
+    assert "its JavaScript was computing. That was stopped" in told
+    assert title == ""
+    asked = "page.on('dialog', lambda it: None); await page.evaluate('setTimeout(() => alert(1)) && 1')"
+    await ok(session, "python", asked)
+    settled = await ok(session, "python", "it = screen.settle(1); log(it.reason, it.busy)")
+    assert settled[-1] == "unresponsive ('a page does not answer',)"
+    settled = await ok(session, "python", "it = screen.settle(0.5); log(it.reason, it.busy)")
+    assert settled[-1] == "timeout ('a page does not answer',)"
+
+
+async def test_a_cell_that_waits_until_it_is_known_what_still_answers_is_told_that_nothing_was_starting(
+    session: Session,
+) -> None:
+    await ok(session, "python", "1 + 1")
+    chromium = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "/chromium --" in command)
+    os.kill(chromium, signal.SIGSTOP)
+    try:
+        assert (await session.execute("import time; time.sleep(60)", deadline_s=1)).status == "timeout"
+        cell = await session.execute("log(1)", deadline_s=2)
+        assert cell.status == "timeout"
+        assert cell.text.startswith(
+            "The code was not executed: the cell before it had been ended, and until this one had to"
+        )
+    finally:
+        os.kill(chromium, signal.SIGCONT)
+    assert (await ok(session, "python", "log(1)"))[-1] == "1"

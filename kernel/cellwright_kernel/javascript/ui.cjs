@@ -10,6 +10,7 @@ const path = require('node:path');
 const { inspect } = require('node:util');
 const vm = require('node:vm');
 const { offer } = require('./asks.cjs');
+const { awaitedBy } = require('./silent.cjs');
 
 const functionIn = (name) => vm.runInThisContext(`(${fs.readFileSync(path.join(__dirname, '..', 'ui', name), 'utf8')})`);
 const MEASURE = functionIn('page.js');
@@ -20,7 +21,7 @@ const FRAME_MS = 1_000;
 const FRAMES = 30;
 const PAGES = 50;
 const AGAIN_MS = 100;
-const SILENT = 'it is very large, computes, or shows a dialog. Its elements are not listed.';
+const SILENT = 'it is very large, computes, or shows a dialog';
 const NO_BROWSER = 'Pages are not listed: the browser cannot be reached. Name `page` in a cell to connect anew.';
 
 const { setTimeout, clearTimeout } = globalThis;
@@ -107,10 +108,16 @@ async function answerOf(page, asked, limitMs) {
     return await asked(page);
   } catch (error) {
     const isLate = error.isLate || error.name === 'TimeoutError';
-    const late = `did not answer within ${limitMs / 1_000} s: ${SILENT}`;
-    const why = isLate ? late : `was not read: ${String(error.message).split('\n')[0]}`;
+    const late = async () =>
+      `did not answer within ${limitMs / 1_000} s: ${await whyLate(page)}. Its elements are not listed.`;
+    const why = isLate ? await late() : `was not read: ${String(error.message).split('\n')[0]}`;
     return { url: page.url(), problem: `The page ${page.url()} ${why}` };
   }
+}
+
+async function whyLate(page) {
+  const awaited = await awaitedBy(page).catch(() => null);
+  return awaited === null ? SILENT : `it is still loading ${awaited}, whose server has not answered yet`;
 }
 
 async function measured(page) {

@@ -8,12 +8,14 @@ loop goes on; how long a page has for an answer; how often is looked again by wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cellwright_kernel.python.asyncio_run import lets_loop_go_on
+from cellwright_kernel.python.silent_pages import awaited_by
 from cellwright_kernel.screen.loop_thread import LoopThread
 from cellwright_kernel.screen.screen import blocking, limit_of
 from cellwright_kernel.ui.elements import Element, Found, Tree, is_window
@@ -31,9 +33,9 @@ _PAGES: Final = 50
 _AGAIN_S: Final = 0.1
 _GRACE_S: Final = 30.0
 """What a look may take in a thread, where only its end can be waited for."""
-_SILENT: Final = (
-    "did not answer within {:g} s: it is very large, computes, or shows a dialog. Its elements are not listed."
-)
+_LATE: Final = "did not answer within {:g} s: {}. Its elements are not listed."
+_SILENT: Final = "it is very large, computes, or shows a dialog"
+_LOADING: Final = "it is still loading {}, whose server has not answered yet"
 _NO_BROWSER: Final = "Pages are not listed: the browser cannot be reached. Name `page` in a cell to connect anew."
 
 _T = TypeVar("_T")
@@ -166,8 +168,17 @@ async def _answer(page: Page, asked: Coroutine[Any, Any, dict[str, Any]], limit_
         return await asked
     except Exception as error:
         is_late = type(error).__name__ == "TimeoutError"  # Playwright's own is of another type
-        why = _SILENT.format(limit_s) if is_late else f"was not read: {str(error).partition(chr(10))[0]}"
+        why = f"was not read: {str(error).partition(chr(10))[0]}"
+        if is_late:
+            why = _LATE.format(limit_s, await _why_late(page))
         return {"url": page.url, "problem": f"The page {page.url} {why}"}
+
+
+async def _why_late(page: Page) -> str:
+    with contextlib.suppress(Exception):  # Playwright's errors; what is usual is said then
+        if (awaited := await awaited_by(page)) is not None:
+            return _LOADING.format(awaited)
+    return _SILENT
 
 
 async def _measured(page: Page) -> dict[str, Any]:
