@@ -185,7 +185,11 @@ class Host:
         }
 
     def _screen_changed(self) -> bool:
-        return self._desktop is None or self._desktop.screen_changed
+        """Asked at the end of each cell."""
+        if self._desktop is None:
+            return True
+        self._desktop.see_window_manager()
+        return self._desktop.screen_changed
 
     def _new_desktop(self, folder: Path) -> DesktopKeeper:
         from cellwright_kernel.desktop_keeper import DesktopKeeper  # noqa: PLC0415 - needs Pillow and Xlib

@@ -240,6 +240,14 @@ def is_ending(pid: int) -> bool:
     return bool(is_killed or fields[0] in (b"Z", b"X") or int(fields[6]) & _EXITING)
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal, and answers nothing."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    except (OSError, IndexError):
+        return False
+
+
 def _table() -> list[Process]:
     return [found for name in os.listdir(_PROC) if name.isdigit() and (found := _process(int(name)))]  # noqa: PTH208 - names only, 40 times as fast
 

@@ -267,3 +267,14 @@ async def test_a_cell_that_waits_until_it_is_known_what_still_answers_is_told_th
     finally:
         os.kill(chromium, signal.SIGCONT)
     assert (await ok(session, "python", "log(1)"))[-1] == "1"
+
+
+async def test_a_window_manager_that_is_stopped_is_started_again_after_a_cell_that_ended_well(session: Session) -> None:
+    manager = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "openbox" in command)
+    os.kill(manager, signal.SIGSTOP)
+    await ok(session, "python", "pyautogui.click(700, 500)")
+    told, done = await soon(session, "python", "import tkinter; w = tkinter.Tk(); w.wait_visibility(); log('there')", 4)
+    assert told.startswith(
+        "The window manager had been stopped by a signal, so that no click arrived anywhere, and was ended. "
+    )
+    assert done == "there"
