@@ -278,3 +278,35 @@ async def test_a_window_manager_that_is_stopped_is_started_again_after_a_cell_th
         "The window manager had been stopped by a signal, so that no click arrived anywhere, and was ended. "
     )
     assert done == "there"
+
+
+async def test_a_frame_that_computes_without_end_is_named_and_the_pages_own_elements_are_listed(
+    session: Session,
+) -> None:
+    serve = """
+import http.server, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *rest): pass
+    def do_GET(self):
+        inner = b"<p>inner</p><script>setTimeout(()=>{for(;;);},300)</script>"
+        outer = b"<button>Own</button><iframe src='http://localhost:8125/inner'></iframe>"
+        self.send_response(200); self.send_header("Content-Type", "text/html"); self.end_headers()
+        self.wfile.write(inner if self.path == "/inner" else outer)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 8125), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+"""
+    await ok(session, "python", serve)
+    await ok(session, "javascript", PAGES["javascript"])
+    await ok(session, "python", "await page.goto('http://127.0.0.1:8125/')")
+    await until(lambda: any(is_busy(pid) for pid in renderers(session)))
+    looks: dict[Language, str] = {
+        "python": "log(ui.tree())",
+        "javascript": "console.log(String(await ui.tree()))",
+    }
+    for language, look in looks.items():
+        (said,) = await ok(session, language, look)
+        assert (
+            "The page http://127.0.0.1:8125/ has a frame that does not answer, http://localhost:8125/inner: it computes, or its "
+            "process is stopped. Only the page's own elements are listed, and none of its frames'."
+        ) in said
+        assert '- button "Own"' in said

@@ -107,12 +107,15 @@ async function answerOf(page, asked, limitMs) {
   try {
     return await asked(page);
   } catch (error) {
-    const isLate = error.isLate || error.name === 'TimeoutError';
     const late = async () =>
       `did not answer within ${limitMs / 1_000} s: ${await whyLate(page)}. Its elements are not listed.`;
-    const why = isLate ? await late() : `was not read: ${String(error.message).split('\n')[0]}`;
+    const why = isLate(error) ? await late() : `was not read: ${String(error.message).split('\n')[0]}`;
     return { url: page.url(), problem: `The page ${page.url()} ${why}` };
   }
+}
+
+function isLate(error) {
+  return error.isLate || error.name === 'TimeoutError';
 }
 
 async function whyLate(page) {
@@ -125,13 +128,40 @@ async function measured(page) {
 }
 
 async function read(page) {
-  const snapshot = await within(SNAPSHOT_MS, page.ariaSnapshotJSON({ mode: 'ai', boxes: true, timeout: SNAPSHOT_MS }));
+  let snapshot;
+  try {
+    snapshot = await snapshotOf(page, 'ai', SNAPSHOT_MS);
+  } catch (error) {
+    const silent = isLate(error) ? await silentFrame(page) : undefined;
+    if (!silent) throw error;
+    const own = await snapshotOf(page, 'default', MEASURE_MS); // without frames
+    return { snapshot: own, frames: {}, left_out: frameSilent(page.url(), silent.url()) };
+  }
   const frames = {};
   const place = async (ref) => {
     frames[ref] = await within(FRAME_MS, page.locator(`aria-ref=${ref}`).evaluate(FRAME)).catch(() => null);
   };
   await Promise.all(framesIn(snapshot).slice(0, FRAMES).map(place));
   return { snapshot, frames };
+}
+
+function snapshotOf(page, mode, timeout) {
+  return within(timeout, page.ariaSnapshotJSON({ mode, boxes: true, timeout }));
+}
+
+/** The first frame in a page that does not answer. */
+async function silentFrame(page) {
+  const frames = page.frames().filter((frame) => frame !== page.mainFrame());
+  const isSilent = (frame) => within(FRAME_MS, frame.evaluate('1')).then(() => false, isLate);
+  const answers = await Promise.all(frames.slice(0, FRAMES).map(isSilent));
+  return frames[answers.indexOf(true)];
+}
+
+function frameSilent(page, frame) {
+  return (
+    `The page ${page} has a frame that does not answer, ${frame}: it computes, or its process is stopped. Only the page's own ` +
+    "elements are listed, and none of its frames'."
+  );
 }
 
 function within(limitMs, promise) {
