@@ -140,8 +140,14 @@ def taken(language: Language) -> str:
 
 
 def page_was_busy(url: str, *, is_free: bool) -> str:
-    """Return what to say of a page that did not answer after a cell had been ended."""
-    first = f"After the last cell the page {_cut(url)} did not answer"
+    """Return what to say of a page that did not answer after a cell had been ended.
+
+    Args:
+        url: Its address; empty while its process, which is busy, has another one to show.
+        is_free: Whether it answers now.
+    """
+    page = f"the page {_cut(url)}" if url else "a page that was on its way to another address"
+    first = f"After the last cell {page} did not answer"
     if is_free:
         return f"{first}: its JavaScript was computing. That was stopped, so that the page can be used; the page is as its JavaScript left it."
     return (

@@ -133,18 +133,19 @@ class Pages:
         return None
 
     async def _navigates(self, session: str, target: _Target) -> bool:
-        """Whether a page waits for a server; Chromium itself says it, whatever the page does.
+        """Whether a page waits for a server, or for the process that is to show it; Chromium itself says it, whatever the page does.
 
-        It tells of a navigation under way when it is asked to tell of them; the history's answer comes after that.
+        It tells of a navigation under way when it is asked to tell of them; the history's answer comes after that. Once the
+        server has answered, the history is refused until the page is there.
         """
         async with self._asking:  # asked for twice, it would tell only once
             target.navigates = False
             await self._send(next(self._numbers), "Page.enable", session)
             try:
-                await self._ask("Page.getNavigationHistory", session)
+                history = await self._ask("Page.getNavigationHistory", session)
             finally:
                 await self._send(next(self._numbers), "Page.disable", session)
-            return target.navigates
+            return target.navigates or "error" in history
 
     async def _ask(self, method: str, session: str, **parameters: object) -> Message:
         """Send and wait for the answer; an empty one when the page or the browser goes meanwhile."""
