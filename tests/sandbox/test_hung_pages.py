@@ -232,8 +232,11 @@ async def test_a_page_whose_server_does_not_answer_is_said_to_load_and_not_to_ha
     assert told.startswith(
         f"A page is still loading {AWAITED}: its server has not answered yet. Until it does, it is not in `context.pages()`; "
     )
-    (tree,) = await ok(session, "python", "log(ui.tree())")
-    assert f"it is still loading {AWAITED}" in tree
+    await ok(session, "python", f"await page.goto({STILL!r})")
+    await ok(session, "javascript", "while (context.pages().length < 2) await page.waitForTimeout(20)")
+    await session.execute(GO["by the code"], deadline_s=1)
+    (tree,) = await ok(session, "javascript", "console.log(String(await ui.tree()))")
+    assert f"did not answer within 2 s: it is still loading {AWAITED}, whose server has not answered yet." in tree
 
 
 async def test_a_page_that_computes_is_stopped_and_one_with_a_dialog_is_said_not_to_answer(session: Session) -> None:
