@@ -241,11 +241,8 @@ def is_ending(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal, and answers nothing."""
-    try:
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
-    except (OSError, IndexError):
-        return False
+    """Return whether a process was stopped by a signal, and answers nothing."""
+    return _fields(_read(pid, "stat"))[:1] in ([b"T"], [b"t"])
 
 
 def _table() -> list[Process]:
