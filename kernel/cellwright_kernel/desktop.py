@@ -29,13 +29,13 @@ from pathlib import Path
 from Xlib import X, Xatom
 from Xlib import display as xlib
 from Xlib.error import ConnectionClosedError, DisplayError
-from Xlib.ext import xtest
 from Xlib.protocol.event import ClientMessage
 from Xlib.xobject.drawable import Window as XWindow
 
 from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.display_life import answers
-from cellwright_kernel.processes import is_ending
+from cellwright_kernel.held_keys import let_go
+from cellwright_kernel.processes import is_ending, is_stopped
 from cellwright_kernel.screenshots import Screenshot, Screenshots
 from cellwright_kernel.wire import HostSettings
 
@@ -48,6 +48,7 @@ _ANSWER_S = 3.0
 """What gives no answer for so long hangs. A display answers in 0.2 ms, and in 74 at most where five processes are busy on
 each core; a window manager in 26, and in 180."""
 _SILENT = f"The {{}} did not answer for {_ANSWER_S:g} s, as if it had been stopped or hung, and was ended."
+_STOPPED = "The {} had been stopped by a signal, so that no click arrived anywhere, and was ended."
 _ROLES = {"Xvnc": "display", "openbox": "window manager"}
 _LEFT = {
     "Xvnc": "Every window that was open is gone.",
@@ -98,7 +99,7 @@ class Desktop:
         self._stopping = False
         self._screenshots: Screenshots | None = None
         self._letting_go: asyncio.Task[int] | None = None
-        self._silent: Child | None = None
+        self._silent: tuple[Child, str] | None = None
 
     @property
     def display(self) -> str:
@@ -123,7 +124,7 @@ class Desktop:
         if self._stopping or not ended:
             return None
         child = self._children[ended[0]]
-        how = _SILENT.format(_ROLES[child.name]) if child is self._silent else child.how_it_ended()
+        how = self._silent[1] if self._silent and child is self._silent[0] else child.how_it_ended()
         return f"{how} {_LEFT[child.name]} Its log:\n{child.tail()}"
 
     @property
@@ -268,6 +269,14 @@ class Desktop:
                 connection.close()
         return False
 
+    def kill_stopped_window_manager(self) -> bool:
+        """Kill a window manager that a signal has stopped, as a look at its process tells in 0.03 ms; return whether it was so."""
+        manager = self._children.get("openbox")
+        if manager is None or not manager.running or not is_stopped(manager.pid):
+            return False
+        self._kill(manager, _STOPPED)
+        return True
+
     async def release_keys(self) -> int:
         """Let go every key and pointer button that is held; return how many there were.
 
@@ -277,7 +286,7 @@ class Desktop:
         self._require_display()
         try:
             if self._letting_go is None or self._letting_go.done():
-                self._letting_go = asyncio.ensure_future(asyncio.to_thread(_release_keys, self.display))
+                self._letting_go = asyncio.ensure_future(asyncio.to_thread(let_go, self.display))
             # given up by whoever waited, it goes on where the server is stopped: one thread, however often it is asked
             return await asyncio.shield(self._letting_go)
         except (DisplayError, ConnectionClosedError) as error:
@@ -299,10 +308,13 @@ class Desktop:
 
     async def _end_silent(self, name: str) -> None:
         child = self._children[name]
-        if child.running:
-            self._silent = child
-        child.kill()
+        self._kill(child, _SILENT)
         await child.ended()
+
+    def _kill(self, child: Child, why: str) -> None:
+        if child.running:
+            self._silent = child, why.format(_ROLES[child.name])
+        child.kill()
 
     def _require_display(self) -> None:
         """Ask before connecting: a refused connection makes python-xlib try TCP and leave both sockets open."""
@@ -379,22 +391,5 @@ def _prepare_root(display: str) -> None:
         root.clear_area()
         root.change_property(Xatom.RESOURCE_MANAGER, Xatom.STRING, 8, _RESOURCES.encode())
         connection.sync()
-    finally:
-        connection.close()
-
-
-def _release_keys(display: str) -> int:
-    connection = xlib.Display(display)
-    try:
-        held = connection.query_keymap()
-        keys = [code for code in range(8, 256) if held[code // 8] >> (code % 8) & 1]
-        mask = connection.screen().root.query_pointer().mask
-        buttons = [n for n in range(1, 6) if mask & (X.Button1Mask << (n - 1))]
-        for code in keys:
-            xtest.fake_input(connection, X.KeyRelease, code)
-        for button in buttons:
-            xtest.fake_input(connection, X.ButtonRelease, button)
-        connection.sync()
-        return len(keys) + len(buttons)
     finally:
         connection.close()

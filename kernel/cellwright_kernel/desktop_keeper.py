@@ -194,6 +194,11 @@ class DesktopKeeper:
                 await self.usable.wait()
         return await self._browser.free_pages() if self._browser else []
 
+    def see_window_manager(self) -> None:
+        """See that clicks and keys arrive, after each cell: a window manager that a signal has stopped is started again."""
+        if self._desktop.kill_stopped_window_manager() and self._is_watching:
+            self.usable.clear()  # `keep` will notice, and set it again
+
     async def stop(self) -> None:
         """End browser, bus and desktop, in this order."""
         if self._browser is not None:

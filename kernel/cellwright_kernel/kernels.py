@@ -301,7 +301,7 @@ class Kernels:
                 cell.outputs.note(sentences.taken(lane.language))
                 return ("interrupted" if ladder.asked else "timeout"), True
             if end == "given_up":
-                cell.outputs.note(sentences.still_starting(lane.language))
+                cell.outputs.note(sentences.still_starting(lane.language, was_ended=lane.is_examined))
                 return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
             cell.outputs.note(sentences.not_started(lane.language, lane.fault or ""))
             return "kernel_died", False
@@ -359,13 +359,9 @@ class Kernels:
 
     async def _mend(self, lane: Lane, *, was_killed: bool) -> None:
         """See that the next cell finds a desktop and a kernel that answer; one that was killed may take seconds to be gone."""
-        for sentence in await self._free_desktop() if self._free_desktop else ():
-            lane.note(sentence)
-        if lane.is_up and not (lane.restart_asked or was_killed):
-            if await lane.is_healthy():
-                lane.mending = None
-                return
-            lane.note(sentences.did_not_answer(lane.language))
+        if await lane.is_sound(self._free_desktop, was_killed=was_killed):
+            lane.mending = None
+            return
         lane.restart_asked = False
         await self._replace(lane)
 

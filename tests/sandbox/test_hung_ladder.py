@@ -43,7 +43,7 @@ PYTHON = (
         "a window manager",
         "import time, tkinter; print('going'); time.sleep(1); window = tkinter.Tk()\nwhile True: window.update(); window.winfo_ismapped() and 1 / 0",
         "timeout",
-        "The window manager did not answer for 3 s, as if it had been stopped or hung, and was ended. The windows are still there, "
+        "The window manager had been stopped by a signal, so that no click arrived anywhere, and was ended. The windows are still there, "
         "but until it runs again without frames, and new ones may not get the keyboard. It was started again; windows and pages "
         "are as they were.",
         kept=True,
@@ -114,7 +114,7 @@ JAVASCRIPT = (
         "a window manager",
         "console.log('going'); await new Promise(done => setTimeout(done, 60_000))",
         "timeout",
-        "The window manager did not answer for 3 s, as if it had been stopped or hung, and was ended. The windows are still there, "
+        "The window manager had been stopped by a signal, so that no click arrived anywhere, and was ended. The windows are still there, "
         "but until it runs again without frames, and new ones may not get the keyboard. It was started again; windows and pages "
         "are as they were.",
         kept=True,

@@ -198,3 +198,118 @@ async def test_a_browser_that_hangs_when_it_is_first_named_is_told_of_and_costs_
     assert await soon(session, language, "1 + 1", 4) == ["2"]
     os.kill(chromium, signal.SIGCONT)
     assert await ok(session, language, NEW[language]) == ["new"]
+
+
+HANGING_SERVER = """
+import asyncio
+async def hang(reader, writer):
+    try:
+        await asyncio.sleep(600)
+    finally:
+        writer.close()
+server = await asyncio.start_server(hang, "127.0.0.1", 8124)
+await page.goto("data:text/html,<title>here</title><button>Go</button>")
+"""
+AWAITED = "http://127.0.0.1:8124/hang"
+GO = {
+    "by the code": f"await page.goto({AWAITED!r})",
+    "by itself": f"await page.evaluate('setTimeout(() => {{ location = \"{AWAITED}\"; }}) && 1'); import time; time.sleep(60)",
+}
+
+
+async def test_a_page_whose_server_does_not_answer_is_said_to_load_and_not_to_hang(session: Session) -> None:
+    await ok(session, "python", HANGING_SERVER)
+    for how in GO.values():
+        assert (await session.execute(how, deadline_s=2)).status == "timeout"
+        assert await soon(session, "python", "log(1)", 1.9) == ["1"]  # to find that it does not answer takes 2 s
+        (tree,) = await ok(session, "python", "log(ui.tree())")
+        assert f"did not answer within 2 s: it is still loading {AWAITED}, whose server has not answered yet." in tree
+        settled = await ok(session, "python", "it = screen.settle(1); log(it.reason, it.busy)")
+        assert settled == ["timeout ('a page is loading',)"]
+        assert await soon(session, "python", f"await page.goto({STILL!r}); log(await page.title())", 3) == ["hung"]
+    await session.execute(GO["by the code"], deadline_s=1)
+    told = (await ok(session, "javascript", PAGES["javascript"]))[0]
+    assert told.startswith(
+        f"A page is still loading {AWAITED}: its server has not answered yet. Until it does, it is not in `context.pages()`; "
+    )
+    await ok(session, "python", f"await page.goto({STILL!r})")
+    await ok(session, "javascript", "while (context.pages().length < 2) await page.waitForTimeout(20)")
+    await session.execute(GO["by the code"], deadline_s=1)
+    (tree,) = await ok(session, "javascript", "console.log(String(await ui.tree()))")
+    assert f"did not answer within 2 s: it is still loading {AWAITED}, whose server has not answered yet." in tree
+
+
+async def test_a_page_that_computes_is_stopped_and_one_with_a_dialog_is_said_not_to_answer(session: Session) -> None:
+    await ok(session, "python", "await page.evaluate('setTimeout(() => { for (;;); }, 50) && 1')")
+    await until(lambda: any(is_busy(pid) for pid in renderers(session)))
+    assert (await session.execute("await page.title()", deadline_s=1)).status == "timeout"
+    (told, title) = await ok(session, "python", "log(await page.title())")
+    assert "its JavaScript was computing. That was stopped" in told
+    assert title == ""
+    asked = "page.on('dialog', lambda it: None); await page.evaluate('setTimeout(() => alert(1)) && 1')"
+    await ok(session, "python", asked)
+    settled = await ok(session, "python", "screen.settle(3); it = screen.settle(1); log(it.reason, it.busy)")
+    assert settled[-1] == "unresponsive ('a page does not answer',)"
+    settled = await ok(session, "python", "it = screen.settle(0.5); log(it.reason, it.busy)")
+    assert settled[-1] == "timeout ('a page does not answer',)"
+
+
+async def test_a_cell_that_waits_until_it_is_known_what_still_answers_is_told_that_nothing_was_starting(
+    session: Session,
+) -> None:
+    await ok(session, "python", "1 + 1")
+    chromium = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "/chromium --" in command)
+    os.kill(chromium, signal.SIGSTOP)
+    try:
+        assert (await session.execute("import time; time.sleep(60)", deadline_s=1)).status == "timeout"
+        cell = await session.execute("log(1)", deadline_s=2)
+        assert cell.status == "timeout"
+        assert cell.text.startswith(
+            "The code was not executed: the cell before it had been ended, and until this one had to"
+        )
+    finally:
+        os.kill(chromium, signal.SIGCONT)
+    assert (await ok(session, "python", "log(1)"))[-1] == "1"
+
+
+async def test_a_window_manager_that_is_stopped_is_started_again_after_a_cell_that_ended_well(session: Session) -> None:
+    manager = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "openbox" in command)
+    os.kill(manager, signal.SIGSTOP)
+    await ok(session, "python", "pyautogui.click(700, 500)")
+    told, done = await soon(session, "python", "import tkinter; w = tkinter.Tk(); w.wait_visibility(); log('there')", 4)
+    assert told.startswith(
+        "The window manager had been stopped by a signal, so that no click arrived anywhere, and was ended. "
+    )
+    assert done == "there"
+
+
+async def test_a_frame_that_computes_without_end_is_named_and_the_pages_own_elements_are_listed(
+    session: Session,
+) -> None:
+    serve = """
+import http.server, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *rest): pass
+    def do_GET(self):
+        inner = b"<p>inner</p><script>setTimeout(()=>{for(;;);},300)</script>"
+        outer = b"<button>Own</button><iframe src='http://localhost:8125/inner'></iframe>"
+        self.send_response(200); self.send_header("Content-Type", "text/html"); self.end_headers()
+        self.wfile.write(inner if self.path == "/inner" else outer)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 8125), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+"""
+    await ok(session, "python", serve)
+    await ok(session, "javascript", PAGES["javascript"])
+    await ok(session, "python", "await page.goto('http://127.0.0.1:8125/')")
+    await until(lambda: any(is_busy(pid) for pid in renderers(session)))
+    looks: dict[Language, str] = {
+        "python": "log(ui.tree())",
+        "javascript": "console.log(String(await ui.tree()))",
+    }
+    for language, look in looks.items():
+        (said,) = await ok(session, language, look)
+        assert (
+            "The page http://127.0.0.1:8125/ has a frame that does not answer, http://localhost:8125/inner: it computes, or its "
+            "process is stopped. Only the page's own elements are listed, and none of its frames'."
+        ) in said
+        assert '- button "Own"' in said

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.waiting import GUARD_S
+from tests.waiting import GUARD_S, until
 
 from cellwright.sandbox.door import SILENCE_S
 from cellwright_kernel import desktop as desktop_module
@@ -101,6 +101,7 @@ async def test_sound_ones_are_left_alone(desktop: Desktop) -> None:
     assert answers(desktop.display, 5)
     assert not await desktop.end_if_silent()
     assert not await desktop.end_if_silent_window_manager()
+    assert not desktop.kill_stopped_window_manager()
     assert desktop.running
 
 
@@ -203,3 +204,15 @@ async def test_an_interrupt_ends_the_wait_for_a_display_that_is_stopped(desktop:
         if waiting.returncode is None:
             waiting.kill()
             await waiting.wait()
+
+
+@pytest.mark.slow
+async def test_a_window_manager_that_is_stopped_is_known_by_its_process_alone(desktop: Desktop) -> None:
+    os.kill(desktop._children["openbox"].pid, signal.SIGSTOP)
+    await until(desktop.kill_stopped_window_manager)
+    await desktop.ended()
+    assert desktop.fault is not None
+    assert desktop.fault.startswith(
+        "The window manager had been stopped by a signal, so that no click arrived anywhere, and was ended. The windows are "
+    )
+    assert not desktop.kill_stopped_window_manager()
