@@ -14,6 +14,8 @@ SINGLY: Final = 200
 """So many short messages a cell sends one by one; what it says after is gathered."""
 SHORT: Final = 16 * 1024
 """Characters below which a message is short; a long one costs what its text costs."""
+MOST: Final = 4096
+"""Texts of one message: 25 ms to the kernel host at the worst, which then has others to see to."""
 TEXTS: Final = ("log", "display", "notice", "stdout", "stderr")
 """What may be gathered."""
 STREAMS: Final = ("stdout", "stderr")
@@ -24,9 +26,11 @@ class Runs:
 
     def __init__(self) -> None:
         self._runs: list[list[str | int]] = []
+        self.texts = 0
 
     def add(self, kind: str, chars: int) -> None:
         """Note a text that was appended; one that belongs to a stream goes on where that stream spoke last."""
+        self.texts += 1
         if not self._runs or self._runs[-1][0] != kind:
             self._runs.append([kind, chars])
         elif kind in STREAMS:
@@ -36,7 +40,7 @@ class Runs:
 
     def take(self) -> list[list[str | int]]:
         """Hand out what was noted: of each run its kind, and the length of each text, its separator not counted."""
-        taken, self._runs = self._runs, []
+        taken, self._runs, self.texts = self._runs, [], 0
         return taken
 
 

@@ -129,7 +129,8 @@ class Publisher:
         """Gather a text if its cell has said much and this is short."""
         if self._short.get(serial, 0) < runs.SINGLY or len(text) >= runs.SHORT:
             return False
-        if self._run != (serial, _MIXED) or self._chars + len(text) > _RUN_CHARS:
+        is_full = self._chars + len(text) > _RUN_CHARS or self._runs.texts >= runs.MOST
+        if is_full or self._run != (serial, _MIXED):
             self.flush()
             self._run = (serial, _MIXED)
         self._runs.add(kind, len(text))

@@ -206,7 +206,7 @@ class Writer:
         kind = _MIXED if self._is_gathered(origin, text) else name
         data = _encode(text + runs.separator(name))
         run = self._run
-        if run is None or run[0] is not origin or run[1] != kind or self._box.used + len(data) > SLOT_BYTES:
+        if run is None or run[0] is not origin or run[1] != kind or self._is_full(len(data)):
             self._flush()
             self._run = (origin, kind)
             self._run_since = time.monotonic()
@@ -218,6 +218,9 @@ class Writer:
             self._runs.add(name, len(data if text.isascii() else data.decode()) - len(runs.separator(name)))
         self._box.add(data)
         origin.room -= len(data)
+
+    def _is_full(self, more: int) -> bool:
+        return self._box.used + more > SLOT_BYTES or self._runs.texts >= runs.MOST
 
     def _is_gathered(self, origin: Origin, text: str) -> bool:
         """Whether a text is to be gathered with others: it is short, and its cell has said much."""
