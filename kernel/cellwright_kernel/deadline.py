@@ -80,6 +80,11 @@ class Ladder:
         """True when somebody asked for the end; False when the deadline brought it."""
         return self._brought_forward.is_set()
 
+    @property
+    def past_s(self) -> float:
+        """Seconds since the deadline; negative before it."""
+        return self._clock.now() - self._deadline
+
     def ask(self, rung: Rung = "interrupt") -> None:
         """Bring the deadline forward to now, and begin at a rung. Once the ladder is being climbed, nothing changes."""
         if self.rung is None and not self.asked:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tests.waiting import GUARD_S
 
+from cellwright.testing.clock import FakeClock
 from cellwright_kernel import running_cell
 from cellwright_kernel.deadline import SystemClock
 from cellwright_kernel.lane import Lane
@@ -91,3 +92,14 @@ async def test_idle_counts_as_lost_only_once_the_whole_kernel_is_silent(monkeypa
     assert not cell.ended.done()
     async with asyncio.timeout(GUARD_S):
         assert await cell.ended == "finished"
+
+
+@pytest.mark.parametrize(("past_s", "kept"), [(3.1, True), (3.3, False)])
+async def test_a_long_text_is_kept_only_as_long_as_the_answer_is_in_time(past_s: float, kept: bool):
+    clock = FakeClock(0)
+    cell = RunningCell(Execute(number=1, language="python", code="", deadline_s=9), Outputs(), clock)
+    cell.outputs.add({"header": {"msg_type": "stream"}, "content": {"name": "stdout", "text": "x" * 20_000}})
+    await clock.advance(9 + past_s)
+    cell.close("timeout", 1)
+    types = [event.type async for batch in cell.events() for event in batch if event.type != "piece"]
+    assert types == [*(["kept"] if kept else []), "output", "closed"]
