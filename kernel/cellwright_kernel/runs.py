@@ -30,6 +30,8 @@ class Runs:
 
     def add(self, kind: str, chars: int) -> None:
         """Note a text that was appended; one that belongs to a stream goes on where that stream spoke last."""
+        if kind in STREAMS and not chars:
+            return
         self.texts += 1
         if not self._runs or self._runs[-1][0] != kind:
             self._runs.append([kind, chars])

@@ -38,6 +38,7 @@ from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.kernel import CellKernel
 from cellwright_kernel.python.last_words import LastWordsBox
 from cellwright_kernel.python.namespace import Namespace, prepare_pyautogui
+from cellwright_kernel.python.os_system import let_interrupts_end_commands
 from cellwright_kernel.python.page_pictures import prepare_pictures
 from cellwright_kernel.python.progress_bars import prefer_plain_bars
 from cellwright_kernel.python.spawned import prepare_spawn
@@ -158,6 +159,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         prefer_plain_bars(after_import)
         prepare_pyperclip(after_import)
         let_interrupts_through(after_import)
+        let_interrupts_end_commands()
         browser = BrowserLink(show.notice, after_import, self._real_stderr)
         kernel.dialogs = browser.dialogs
         prepare_pictures(show.notice, after_import)
