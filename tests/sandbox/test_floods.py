@@ -39,7 +39,10 @@ JAVASCRIPT = (
     endless("prints", "for (let i = 0; ; i++) process.stdout.write(`${i}`)"),
     endless("two streams", "for (;;) { process.stdout.write('a'); process.stderr.write('b') }"),
     endless("shown texts", "for (;;) display(1)"),
-    endless("rejections", "for (;;) Promise.reject(1)"),
+    endless(
+        "rejections",
+        "for (;;) { for (let i = 0; i < 1000; i++) Promise.reject(1); await new Promise(done => setTimeout(done)) }",
+    ),
     endless("logs of tasks", "for (let i = 0; ; i++) { console.log(i); await new Promise(done => setTimeout(done)) }"),
     endless(
         "children that write",

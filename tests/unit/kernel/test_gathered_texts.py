@@ -43,7 +43,7 @@ def test_what_was_gathered_is_shown_as_if_it_had_come_singly(
     kinds: tuple[str, ...], cells: tuple[int | None, ...]
 ) -> None:
     choose = random.Random(3)  # noqa: S311 - a fixed draw of cases
-    for _ in range(40):
+    for _ in range(8):
         of_one_by_one, of_gathered = Outputs(), Outputs()
         for _ in range(choose.choice((1, 4, 12))):
             of_cell = choose.choice(cells)
