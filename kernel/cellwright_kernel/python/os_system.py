@@ -14,7 +14,7 @@ import subprocess
 def let_interrupts_end_commands() -> None:
     """Put ours in the place of Python's."""
 
-    def system(command: str | bytes | os.PathLike[str]) -> int:
+    def system(command: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> int:
         """Execute the command in a subshell."""
         # like C's: what this process inherited or made inheritable, the command inherits
         code = subprocess.call(os.fsdecode(command), shell=True, close_fds=False)  # noqa: S602 - that is what it is for
