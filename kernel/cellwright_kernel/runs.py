@@ -2,7 +2,8 @@
 
 Flows in: texts that a cell says one by one. Flows out: one `display_data` message, and from that the same texts again.
 Decided here: its form, which to any Jupyter client is a text; and from when on texts are gathered. A message costs a
-kernel 60 µs and the kernel host 100, so code that logs in a loop would be seconds ahead of what is read of it.
+kernel 60 µs and the kernel host 100, so code that logs in a loop would be seconds ahead of what is read of it. What a kernel had gathered and not sent when it
+died is told as one text.
 """
 
 from __future__ import annotations
