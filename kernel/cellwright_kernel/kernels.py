@@ -291,7 +291,7 @@ class Kernels:
                     lane.kill()
 
         await cell.ladder.climb(act)
-        cell.end("given_up")
+        cell.end("finished" if cell.ladder.has_stopped else "given_up")
 
     async def _status(self, lane: Lane, cell: RunningCell, end: End) -> tuple[CellStatus, bool]:
         """Return a cell's status and whether its kernel is sound; say what is left if the cell did not end by itself."""

@@ -126,6 +126,8 @@ class Lane:
 
         What another client's request gave is not ours: only whether the kernel is at work for it is noted.
         """
+        if self.running is not None:
+            self.running.hear()
         parent = str(message["parent_header"].get("msg_id"))
         if self.kernel is not None and self.kernel.is_of_others(message["parent_header"]):
             if message["header"].get("msg_type") == "status":

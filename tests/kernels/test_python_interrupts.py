@@ -26,6 +26,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonKernel]:
         "await asyncio.sleep(0)\nwhile True: pass",
         "asyncio.run(asyncio.sleep(100))",
         "import subprocess; subprocess.run(['sleep', '100'])",
+        "while True: os.system('sleep 0.1')",
     ],
 )
 def test_an_interrupt_stops_it_and_keeps_variables(kernel, code):
@@ -185,6 +186,11 @@ def test_interrupts_at_any_moment_leave_a_kernel_that_works(kernel):
         kernel.reply_next()
     kernel.drain(0.05)
     assert kernel.run("print('here'); kept").outputs == [("stdout", "here\n"), ("result", "7")]
+
+
+def test_a_command_gives_its_wait_status(kernel):
+    told = kernel.run("[os.system(command) for command in ('exit 3', 'kill -9 $$', ':')]")
+    assert told.outputs == [("result", "[768, 9, 0]")]
 
 
 def test_children_do_not_ignore_the_interrupt_signal(kernel):
