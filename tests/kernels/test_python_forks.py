@@ -144,7 +144,7 @@ def failed(statement: str, error: str) -> str:
         ("raise SystemExit('why')", 256, "why\n"),
         ("raise KeyboardInterrupt", signal.SIGINT, ""),
         ("signal.raise_signal(signal.SIGINT)", signal.SIGINT, ""),
-        ("asyncio.get_event_loop().stop(); signal.raise_signal(signal.SIGINT)", signal.SIGINT, ""),
+        ("loop.stop(); signal.raise_signal(signal.SIGINT)", signal.SIGINT, ""),
         ("print('unfinished', end='', file=sys.stderr)", 0, "unfinished"),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_forked_child_that_comes_to_the_end_of_its_cell_ends_as_a_program_does
 ):
     forked = "pid = os.fork()\n" if depth == 1 else "pid = os.fork() or os.fork()\n"
     told = kernel.run(
-        f"import asyncio, sys; kernel = os.getpid(); {forked}if pid == 0:\n    {statement}\n"
+        f"import asyncio, sys; kernel, loop = os.getpid(), asyncio.get_running_loop(); {forked}if pid == 0:\n    {statement}\n"
         "if pid and os.getpid() != kernel:\n    os._exit(os.waitpid(pid, 0)[1] != {status})\n"
         "if pid: log(os.waitpid(pid, 0)[1])".replace("{status}", str(int(status)))
     )
