@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, checks, and runs every test, real sandboxes and browsers included. Arguments go to pytest:
 #
-#   bash scripts/test.sh                            # everything, about as CI does it
+#   bash scripts/test.sh                            # everything, as CI does it
 #   bash scripts/test.sh -m "not sandbox"           # the quick part
 #   bash scripts/test.sh --podman                   # also what needs podman and the sandbox image, which are set up first
 set -euo pipefail

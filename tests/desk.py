@@ -18,6 +18,7 @@ from Xlib.display import Display
 
 import cellwright_kernel
 from cellwright.sandbox.runtime import kernel_folder, runtime_folder
+from tests.waiting import GUARD_S
 
 TARGETS = Path(__file__).parent / "targets"
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class Desk:
         """End a program and what it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(GUARD_S)
         for pipe in (process.stdin, process.stdout):
             if pipe:
                 pipe.close()
@@ -113,7 +114,7 @@ class Desk:
             assert wait_for(is_active), f"no window named {title!r} became active"
 
 
-def wait_for(fact: Callable[[], T], limit_s: float = 15.0) -> T:
+def wait_for(fact: Callable[[], T], limit_s: float = GUARD_S) -> T:
     """Ask for a fact until it holds; return it, or what it was at the end."""
     end = time.monotonic() + limit_s
     while not (found := fact()) and time.monotonic() < end:

@@ -18,6 +18,7 @@ from typing import Literal
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, CellStatus, Event, Language, PieceEvent, Rung
 from tests.serving import alive, descendants
+from tests.waiting import GUARD_S
 
 DEADLINE_S = 2.0
 ENDED_S = 4.5
@@ -40,13 +41,20 @@ class Row:
     """Whether variables are there afterwards."""
     rungs: tuple[Rung | None, ...] = (None,)
     """Which one may have ended it."""
-    kills: Literal["host", "Xvnc", "chromium"] | None = None
+    kills: Literal["host", "Xvnc", "openbox", "chromium"] | None = None
     """What is killed from outside once it has said `going`."""
+    by: signal.Signals = signal.SIGKILL
+    """The signal; SIGSTOP makes it hang."""
     next: str = ""
     """What the next cell does besides."""
     deadline_s: float = DEADLINE_S
     without_group: str | None = None
     """What is said instead where nothing holds the sandbox's memory as a whole."""
+
+    @property
+    def given_s(self) -> float:
+        """Its deadline, with time for what is killed."""
+        return self.deadline_s if self.kills is None else 2 * self.deadline_s
 
 
 BEFORE: dict[Language, str] = {"python": "before = 1", "javascript": "globalThis.before = 1"}
@@ -68,7 +76,7 @@ async def faults_of(session: Session, language: Language, row: Row) -> list[str]
         *([] if cell.status == row.status else [f"its status is {cell.status}"]),
         *([] if cell.rung in row.rungs else [f"its rung is {cell.rung}"]),
         *([] if row.says in cell.text + after.text else [f"it says {cell.text[-600:]!r}, then {after.text[-300:]!r}"]),
-        *([] if took_s < row.deadline_s + ENDED_S else [f"it took {took_s:.1f} s"]),
+        *([] if took_s < row.given_s + ENDED_S else [f"it took {took_s:.1f} s"]),
         *([] if after.status == "ok" else [f"the next cell ended as {after.status}: {after.text[-600:]!r}"]),
     ]
     kept = after.text.splitlines()[-1].lower()
@@ -86,20 +94,24 @@ async def executed(session: Session, language: Language, row: Row) -> Cell:
         if isinstance(event, PieceEvent) or (event.type == "output" and event.output.type == "text"):
             going.set()
 
-    deadline_s = row.deadline_s if row.kills is None else 2 * row.deadline_s
     executing = asyncio.ensure_future(
-        session.execute(row.code, language=language, deadline_s=deadline_s, on_event=watch)
+        session.execute(row.code, language=language, deadline_s=row.given_s, on_event=watch)
     )
     if row.kills is not None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(GUARD_S):
             await going.wait()
-        os.kill(process_of(row.kills, session.info.pid), signal.SIGKILL)
+        os.kill(process_of(row.kills, session.info.pid), row.by)
     return await executing
 
 
 def process_of(what: str, sandbox: int) -> int:
-    """Return the process of the kernel host, the display or the browser; the first one of its name."""
-    marks = {"host": "-m cellwright_kernel --settings", "Xvnc": "/Xvnc ", "chromium": "/chromium --"}
+    """Return the process of the kernel host, the display, the window manager or the browser; the first one of its name."""
+    marks = {
+        "host": "-m cellwright_kernel --settings",
+        "Xvnc": "/Xvnc ",
+        "openbox": "/openbox ",
+        "chromium": "/chromium --",
+    }
     found = [(pid, command) for pid, command in commands_of(descendants(sandbox)) if marks[what] in command]
     return min(pid for pid, command in found if "prlimit" not in command and "bwrap" not in command)
 

@@ -10,6 +10,7 @@ makes and signs the messages here as well.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,8 @@ from cellwright_kernel.wire import Channel
 
 _AT_ONCE: Final = 32
 """Messages of one socket that are handed on before others get their turn."""
+_TURN_S: Final = 0.01
+"""And as long as that: text of 64 KiB takes a millisecond, and a picture several."""
 _SILENCE_S: Final = 0.05
 """After so much of it nothing more is on its way; what was sent is here already."""
 
@@ -106,8 +109,11 @@ class Channels:
         take = self._takes.get(socket)
         if take is None:
             return
+        until = time.monotonic() + _TURN_S
         try:
             for _ in range(_AT_ONCE):
+                if time.monotonic() > until:
+                    break
                 if not messages.is_waiting(socket):
                     return
                 self._came.set()

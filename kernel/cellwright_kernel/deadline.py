@@ -2,8 +2,8 @@
 
 Flows in: a deadline, a clock, and what each rung does. Flows out: the highest rung that was climbed. Decided here: the
 order of the rungs and the time between them; that an interrupt is repeated while it isn't obeyed, since code may catch
-one; that asking for an interrupt only brings the deadline forward; and that the top of the ladder is an answer without
-the kernel's help.
+one; that asking for an interrupt only brings the deadline forward; that code which has stopped is left alone, though what
+it said is still being read; and that the top of the ladder is an answer without the kernel's help.
 """
 
 from __future__ import annotations
@@ -72,11 +72,18 @@ class Ladder:
         self.deadline_s = deadline_s
         self.rung: Rung | None = None
         """The highest rung that was used; None while the cell is left alone."""
+        self.has_stopped = False
+        """Set once the kernel has replied: no rung is used any more, unless somebody wants the kernel itself to end."""
 
     @property
     def asked(self) -> bool:
         """True when somebody asked for the end; False when the deadline brought it."""
         return self._brought_forward.is_set()
+
+    @property
+    def past_s(self) -> float:
+        """Seconds since the deadline; negative before it."""
+        return self._clock.now() - self._deadline
 
     def ask(self, rung: Rung = "interrupt") -> None:
         """Bring the deadline forward to now, and begin at a rung. Once the ladder is being climbed, nothing changes."""
@@ -98,6 +105,8 @@ class Ladder:
             if offset < start:
                 continue
             await self._clock.until(self._deadline + offset - start, never)
+            if self.has_stopped and self._asked_for_rung != "kill_kernel":
+                continue
             if self.rung is None or _HEIGHT[rung] > _HEIGHT[self.rung]:
                 self.rung = rung
             await act(rung)

@@ -6,6 +6,7 @@
     desktop.vnc_socket                           # Unix socket that serves VNC
     shot = await desktop.screenshot()            # .png .width .height .pixels_sha256
     shot = await desktop.screenshot(known=shot)  # the very same object when no pixel changed: nothing is encoded
+    await desktop.end_if_silent()                # kills a display that does not answer; True when it did
     desktop.changed                              # False: nothing was drawn since; the next screenshot costs nothing
     await desktop.release_keys()                 # held keys and buttons are let go; returns how many
     desktop.running, desktop.fault               # True, None; or False and a sentence that says what ended
@@ -14,32 +15,28 @@
 
 Flows in: the size, and a folder. Flows out: a display that other programs can use, and its pixels. Decided here: how
 Xvnc and the window manager are started and when they count as up; the keyboard's layout; the background; a terminal's
-keys for the clipboard; how a screenshot is made. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
+keys for the clipboard; when a display counts as hung. Xvnc is X server and VNC server in one, for the memory of an Xvfb.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from Xlib import X, Xatom
 from Xlib import display as xlib
 from Xlib.error import ConnectionClosedError, DisplayError
-from Xlib.ext import xtest
 from Xlib.protocol.event import ClientMessage
 from Xlib.xobject.drawable import Window as XWindow
 
 from cellwright_kernel.child import Child, NotUp
-from cellwright_kernel.malloc import give_back
-from cellwright_kernel.processes import is_ending
-from cellwright_kernel.screen import png
-from cellwright_kernel.screen.pictures import OwnConnection, Pictures
-from cellwright_kernel.screen_watch import ScreenWatch
+from cellwright_kernel.display_life import answers
+from cellwright_kernel.held_keys import let_go
+from cellwright_kernel.processes import is_ending, is_stopped
+from cellwright_kernel.screenshots import Screenshot, Screenshots
 from cellwright_kernel.wire import HostSettings
 
 _BACKGROUND = 0x3A5F7D
@@ -47,6 +44,12 @@ _BACKGROUND = 0x3A5F7D
 _UP_S = 10.0
 """Xvnc is up in 0.1 s and openbox in 0.05 s; the rest is room for a machine under load."""
 _CAUSE_S = 0.2
+_ANSWER_S = 3.0
+"""What gives no answer for so long hangs. A display answers in 0.2 ms, and in 74 at most where five processes are busy on
+each core; a window manager in 26, and in 180."""
+_SILENT = f"The {{}} did not answer for {_ANSWER_S:g} s, as if it had been stopped or hung, and was ended."
+_STOPPED = "The {} had been stopped by a signal, so that no click arrived anywhere, and was ended."
+_ROLES = {"Xvnc": "display", "openbox": "window manager"}
 _LEFT = {
     "Xvnc": "Every window that was open is gone.",
     "openbox": "The windows are still there, but until it runs again without frames, and new ones may not get the keyboard.",
@@ -61,19 +64,6 @@ _RESOURCES = r"""XTerm*VT100.translations: #override \
 """What terminals do elsewhere: xterm's own keys know only what was marked last, and not what was copied."""
 
 _WINDOW_MANAGER_SETTINGS = Path(__file__).with_name("openbox.xml")
-
-
-@dataclass(frozen=True)
-class Screenshot:
-    """A picture of the whole desktop."""
-
-    png: bytes
-    width: int
-    """Pixels."""
-    height: int
-    """Pixels."""
-    pixels_sha256: str
-    """Hash of the raw RGB pixels, row by row, 64 hex digits: the same screen always has the same one."""
 
 
 class Desktop:
@@ -107,12 +97,9 @@ class Desktop:
         self._number: int | None = None
         self._children: dict[str, Child] = {}
         self._stopping = False
-        self._watch: ScreenWatch | None = None
-        self._connection: OwnConnection | None = None
-        self._pictures: Pictures | None = None
-        self._last: Screenshot | None = None
+        self._screenshots: Screenshots | None = None
         self._letting_go: asyncio.Task[int] | None = None
-        self._looking = asyncio.Lock()  # two screenshots at once would each count changes from a moment of their own
+        self._silent: tuple[Child, str] | None = None
 
     @property
     def display(self) -> str:
@@ -137,7 +124,8 @@ class Desktop:
         if self._stopping or not ended:
             return None
         child = self._children[ended[0]]
-        return f"{child.how_it_ended()} {_LEFT[child.name]} Its log:\n{child.tail()}"
+        how = self._silent[1] if self._silent and child is self._silent[0] else child.how_it_ended()
+        return f"{how} {_LEFT[child.name]} Its log:\n{child.tail()}"
 
     @property
     def running(self) -> bool:
@@ -157,7 +145,7 @@ class Desktop:
     @property
     def changed(self) -> bool:
         """False only when nothing was drawn since the last screenshot."""
-        return self._last is None or self._watch is None or self._watch.changed
+        return self._screenshots is None or self._screenshots.changed
 
     async def start(self) -> None:
         """Start display and window manager; return once windows can be opened and get the focus.
@@ -197,7 +185,8 @@ class Desktop:
         finally:
             os.close(reader)
         with self._ending_as_not_up():
-            await asyncio.to_thread(_prepare_root, self.display)
+            async with asyncio.timeout(_UP_S):
+                await asyncio.to_thread(_prepare_root, self.display)
         await self._pin_keyboard()
 
     async def start_window_manager(self) -> None:
@@ -211,11 +200,13 @@ class Desktop:
         command = ["openbox", "--config-file", str(_WINDOW_MANAGER_SETTINGS), "--sm-disable"]
         child = await self._start_child("openbox", command)
         with self._ending_as_not_up():
-            connection = await asyncio.to_thread(xlib.Display, self.display)
+            connection = await asyncio.wait_for(asyncio.to_thread(xlib.Display, self.display), _UP_S)
             try:
-                await child.wait_for(lambda: _window_manager_of(connection), "window manager", _UP_S)
-                asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
-                await child.wait_for(lambda: _frame_extents(connection, asking), "window manager's answer", _UP_S)
+                async with asyncio.timeout(2 * _UP_S):
+                    await child.wait_for(
+                        lambda: asyncio.to_thread(_window_manager_of, connection), "window manager", _UP_S
+                    )
+                    await self._see_it_answer(child, connection, _UP_S)
             finally:
                 connection.close()
 
@@ -240,16 +231,51 @@ class Desktop:
         Raises:
             NotUp: the display is gone.
         """
-        async with self._looking:
-            self._require_display()
-            if self._watch is None:
-                self._watch = ScreenWatch()
-                await self._watch.start(self.display)
-                self._connection = OwnConnection(self.display)
-                self._pictures = Pictures(self._connection)
-            if known is None or known is not self._last or self.changed:
-                self._last = await self._grab(self._watch, known)
-            return self._last
+        self._require_display()
+        if self._screenshots is None:
+            self._screenshots = Screenshots(self.display)
+        try:
+            return await self._screenshots.take(known)
+        except OSError as error:
+            raise NotUp(f"No screenshot could be taken: {self.fault or error}") from error
+
+    async def end_if_silent(self) -> bool:
+        """Ask the display whether it lives, and kill one that does not answer: then it has ended like any that died.
+
+        It may have been stopped by a signal, or hang. Nothing else ends what waits for it: programs block in their X library,
+        where an interrupt does not reach them.
+
+        Returns:
+            True when it was silent.
+        """
+        if not self.has_display or await asyncio.to_thread(answers, self.display, _ANSWER_S):
+            return False
+        await self._end_silent("Xvnc")
+        return True
+
+    async def end_if_silent_window_manager(self) -> bool:
+        """As `end_if_silent`, of the window manager; the display must answer. While it hangs, no click arrives anywhere."""
+        if not self.running:
+            return False
+        with self._ending_as_not_up():
+            connection = await asyncio.wait_for(asyncio.to_thread(xlib.Display, self.display), _ANSWER_S)
+            try:
+                async with asyncio.timeout(2 * _ANSWER_S):  # if the display hangs meanwhile
+                    await self._see_it_answer(self._children["openbox"], connection, _ANSWER_S)
+            except NotUp:
+                await self._end_silent("openbox")
+                return True
+            finally:
+                connection.close()
+        return False
+
+    def kill_stopped_window_manager(self) -> bool:
+        """Kill a window manager that a signal has stopped, as a look at its process tells in 0.03 ms; return whether it was so."""
+        manager = self._children.get("openbox")
+        if manager is None or not manager.running or not is_stopped(manager.pid):
+            return False
+        self._kill(manager, _STOPPED)
+        return True
 
     async def release_keys(self) -> int:
         """Let go every key and pointer button that is held; return how many there were.
@@ -260,7 +286,7 @@ class Desktop:
         self._require_display()
         try:
             if self._letting_go is None or self._letting_go.done():
-                self._letting_go = asyncio.ensure_future(asyncio.to_thread(_release_keys, self.display))
+                self._letting_go = asyncio.ensure_future(asyncio.to_thread(let_go, self.display))
             # given up by whoever waited, it goes on where the server is stopped: one thread, however often it is asked
             return await asyncio.shield(self._letting_go)
         except (DisplayError, ConnectionClosedError) as error:
@@ -271,10 +297,24 @@ class Desktop:
         self._stopping = True
         for child in reversed(self._children.values()):
             await child.stop()
-        if self._watch is not None:
-            self._watch.stop()
-        if self._connection is not None:
-            await asyncio.to_thread(self._connection.close)
+        if self._screenshots is not None:
+            await self._screenshots.stop()
+
+    async def _see_it_answer(self, manager: Child, connection: xlib.Display, within_s: float) -> None:
+        asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
+        await manager.wait_for(
+            lambda: asyncio.to_thread(_frame_extents, connection, asking), "window manager's answer", within_s
+        )
+
+    async def _end_silent(self, name: str) -> None:
+        child = self._children[name]
+        self._kill(child, _SILENT)
+        await child.ended()
+
+    def _kill(self, child: Child, why: str) -> None:
+        if child.running:
+            self._silent = child, why.format(_ROLES[child.name])
+        child.kill()
 
     def _require_display(self) -> None:
         """Ask before connecting: a refused connection makes python-xlib try TCP and leave both sockets open."""
@@ -283,33 +323,13 @@ class Desktop:
 
     @contextmanager
     def _ending_as_not_up(self) -> Iterator[None]:
-        """Have a display that ends while it is being started count as one that did not come up."""
+        """Have a display that ends, or hangs, while it is being started count as one that did not come up."""
         try:
             yield
         except (DisplayError, ConnectionClosedError, OSError) as error:
             raise NotUp(
-                f"The display ended while it was being started ({error}). {self.fault or ''}".rstrip()
+                f"The display ended, or hung, while it was being started ({error!r}). {self.fault or ''}".rstrip()
             ) from error
-
-    async def _grab(self, watch: ScreenWatch, known: Screenshot | None) -> Screenshot:
-        pictures = self._pictures
-        assert pictures is not None  # noqa: S101 - for the type checker; it was made with the watch
-
-        def grab() -> Screenshot:
-            watch.begin_anew()
-            try:
-                return _take_screenshot(pictures, known)
-            finally:
-                give_back()
-
-        try:
-            return await asyncio.to_thread(grab)
-        except OSError as error:
-            watch.doubt()
-            raise NotUp(f"No screenshot could be taken: {self.fault or error}") from error
-        except asyncio.CancelledError:  # the thread goes on, and nobody gets what it brings
-            self._last = None
-            raise
 
     async def _start_child(self, name: str, command: list[str], pass_fds: list[int] | None = None) -> Child:
         # openbox reads its compose file again at every change of the keyboard mapping: 28 ms each, with none 0.5 ms
@@ -342,14 +362,14 @@ async def _number_from(reader: int, said: bytearray) -> int | None:
     return int(said) if said.endswith(b"\n") else None
 
 
-async def _window_manager_of(connection: xlib.Display) -> int | None:
+def _window_manager_of(connection: xlib.Display) -> int | None:
     """Return the window that a running window manager names on the root, which it does once it manages windows."""
     atom = connection.intern_atom("_NET_SUPPORTING_WM_CHECK")
     found = connection.screen().root.get_full_property(atom, X.AnyPropertyType)
     return int(found.value[0]) if found else None
 
 
-async def _frame_extents(connection: xlib.Display, window: XWindow) -> list[int] | None:
+def _frame_extents(connection: xlib.Display, window: XWindow) -> list[int] | None:
     """Ask the window manager how wide it would frame `window`, and return its answer once it is there.
 
     openbox names itself on the root before it takes requests: of windows mapped right then, every third was never shown.
@@ -371,30 +391,5 @@ def _prepare_root(display: str) -> None:
         root.clear_area()
         root.change_property(Xatom.RESOURCE_MANAGER, Xatom.STRING, 8, _RESOURCES.encode())
         connection.sync()
-    finally:
-        connection.close()
-
-
-def _take_screenshot(pictures: Pictures, known: Screenshot | None) -> Screenshot:
-    image = pictures.take()
-    digest = hashlib.sha256(image.tobytes()).hexdigest()
-    if known is not None and known.pixels_sha256 == digest:
-        return known
-    return Screenshot(png.encode(image), image.width, image.height, digest)
-
-
-def _release_keys(display: str) -> int:
-    connection = xlib.Display(display)
-    try:
-        held = connection.query_keymap()
-        keys = [code for code in range(8, 256) if held[code // 8] >> (code % 8) & 1]
-        mask = connection.screen().root.query_pointer().mask
-        buttons = [n for n in range(1, 6) if mask & (X.Button1Mask << (n - 1))]
-        for code in keys:
-            xtest.fake_input(connection, X.KeyRelease, code)
-        for button in buttons:
-            xtest.fake_input(connection, X.ButtonRelease, button)
-        connection.sync()
-        return len(keys) + len(buttons)
     finally:
         connection.close()

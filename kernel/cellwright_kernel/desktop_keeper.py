@@ -8,6 +8,7 @@ usable, from which moment on it is not, and how often something that keeps endin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,14 +19,20 @@ from cellwright_kernel.browser import Browser
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.clipboard.clipboard import WHERE
 from cellwright_kernel.clipboard.keeper import Keeper
-from cellwright_kernel.desktop import Desktop, Screenshot
+from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.program_bus import ProgramBus
+from cellwright_kernel.screenshots import Screenshot
 from cellwright_kernel.wire import HostSettings
 
 _RESTARTS: Final = 5
 _RESTARTS_WITHIN_S: Final = 60.0
 """More restarts than that in this time, and the desktop is left as it is."""
 _LOOK_EVERY_S: Final = 0.01
+_PICTURE_S: Final = 1.0
+"""When a screenshot takes longer, the display is asked whether it lives; 30 ms are usual. Both together take less time than
+the outside waits for a word."""
+_AGAIN_S: Final = 20.0
+"""The longest wait for display and browser to be started again; 2 s are usual."""
 
 
 class Usable(asyncio.Event):
@@ -153,18 +160,44 @@ class DesktopKeeper:
         """Take a picture of the whole desktop; when nothing was drawn since the last one it costs nothing.
 
         Raises:
-            NotUp: the display is gone.
+            NotUp: the display is gone, or did not answer and was ended.
         """
-        self._last = await self._desktop.screenshot(self._last)
-        return self._last
+        taking = asyncio.ensure_future(self._desktop.screenshot(self._last))
+        try:
+            await asyncio.wait({taking}, timeout=_PICTURE_S)
+            if not taking.done():
+                await self._desktop.end_if_silent()  # if it was, the picture fails
+            self._last = await taking
+            return self._last
+        finally:
+            taking.cancel()
 
     async def release_keys(self) -> int:
         """Let go of held keys and buttons; return how many there were."""
         return await self._desktop.release_keys()
 
-    async def free_pages(self) -> list[str]:
-        """Stop JavaScript that keeps a page from answering; return what to say of each such page."""
+    async def free(self) -> list[str]:
+        """See that the desktop answers, after a cell that had to be ended; return what to say of each page that did not.
+
+        A display or a window manager that does not is started again, which tells of itself; JavaScript that keeps a page from
+        answering is stopped.
+        """
+        try:
+            if not await self._desktop.end_if_silent():
+                await self._desktop.end_if_silent_window_manager()
+        except NotUp:  # the display has ended meanwhile, or hangs only now
+            await self._desktop.end_if_silent()
+        if self._is_watching and not self._desktop.running:
+            self.usable.clear()  # `keep` will notice, and set it again
+        with contextlib.suppress(TimeoutError):  # whoever needs the desktop waits for it in any case
+            async with asyncio.timeout(_AGAIN_S):
+                await self.usable.wait()
         return await self._browser.free_pages() if self._browser else []
+
+    def see_window_manager(self) -> None:
+        """See that clicks and keys arrive, after each cell: a window manager that a signal has stopped is started again."""
+        if self._desktop.kill_stopped_window_manager() and self._is_watching:
+            self.usable.clear()  # `keep` will notice, and set it again
 
     async def stop(self) -> None:
         """End browser, bus and desktop, in this order."""
@@ -179,6 +212,7 @@ class DesktopKeeper:
         return self._desktop.is_ending or (self._browser is not None and self._browser.is_ending)
 
     async def _start_again(self) -> bool:
+        await self._desktop.end_if_silent()  # what is started on a display that hangs never comes up
         # with the display its clients end too, the browser a moment before or after it
         what = self._what_ended()
         now = asyncio.get_running_loop().time()

@@ -75,14 +75,9 @@ class Devtools:
         Raises:
             DevtoolsError: it was refused, not answered in time, or the connection is gone.
         """
-        self._last_id += 1
-        call = {"id": self._last_id, "method": method, "params": parameters}
-        if session is not None:
-            call["sessionId"] = session
         try:
             async with asyncio.timeout(within_s):
-                await self._socket.send(json.dumps(call))
-                reply = await self._reply(self._last_id)
+                reply = await self._reply(await self._send(method, session, parameters))
         except TimeoutError as error:
             raise NotAnswered(f"{method} was not answered within {within_s:g} s.") from error
         except ConnectionClosed as error:
@@ -91,6 +86,21 @@ class Devtools:
             raise DevtoolsError(f"{method} was refused: {reply['error'].get('message')}")
         result: dict[str, Any] = reply["result"]
         return result
+
+    async def tell(self, method: str, session: str) -> None:
+        """Call `method` of a session, and leave its reply: the next call's comes after the events that it has at once.
+
+        Raises:
+            DevtoolsError: the connection is gone.
+        """
+        try:
+            await self._send(method, session, {})
+        except ConnectionClosed as error:
+            raise DevtoolsError(f"{method} was not sent: the connection is closed.") from error
+
+    def events_of(self, session: str) -> list[dict[str, Any]]:
+        """Return the events of a session that have come and that `event` has not returned yet."""
+        return [event for event in self._events if event.get("sessionId") == session]
 
     async def evaluate(self, session: str, expression: str, within_s: float = _CALL_S) -> object:
         """Evaluate JavaScript in a page and return its value, which is whatever the page makes of it.
@@ -120,6 +130,15 @@ class Devtools:
     async def close(self) -> None:
         """Close the connection; safe to call twice."""
         await self._socket.close()
+
+    async def _send(self, method: str, session: str | None, parameters: dict[str, object]) -> int:
+        self._last_id += 1
+        call_id = self._last_id
+        call = {"id": call_id, "method": method, "params": parameters}
+        if session is not None:
+            call["sessionId"] = session
+        await self._socket.send(json.dumps(call))
+        return call_id
 
     async def _reply(self, call_id: int) -> dict[str, Any]:
         while True:

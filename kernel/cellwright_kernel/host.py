@@ -33,10 +33,11 @@ from cellwright_kernel.versions import versions
 from cellwright_kernel.wire import HostSettings, Language, MemoryLimit, Ready
 
 if TYPE_CHECKING:
-    from cellwright_kernel.desktop import Screenshot
     from cellwright_kernel.desktop_keeper import DesktopKeeper
+    from cellwright_kernel.screenshots import Screenshot
 
 _REAP_EVERY_S: Final = 1.0
+_ANSWERED_S: Final = 0.02
 
 
 async def run(settings: HostSettings) -> None:
@@ -84,7 +85,7 @@ class Host:
             self._environment,
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
-            free_pages=self._desktop.free_pages if self._desktop else None,
+            free_desktop=self._desktop.free if self._desktop else None,
             screen_changed=self._screen_changed,
             commands=_commands(settings.processes, settings.memory),
             memory=Memory(settings.memory),
@@ -185,7 +186,12 @@ class Host:
         }
 
     def _screen_changed(self) -> bool:
-        return self._desktop is None or self._desktop.screen_changed
+        """Asked at the end of each cell."""
+        if self._desktop is None:
+            return True
+        # once the answer is out: a look takes 0.07 ms
+        asyncio.get_running_loop().call_later(_ANSWERED_S, self._desktop.see_window_manager)
+        return self._desktop.screen_changed
 
     def _new_desktop(self, folder: Path) -> DesktopKeeper:
         from cellwright_kernel.desktop_keeper import DesktopKeeper  # noqa: PLC0415 - needs Pillow and Xlib

@@ -24,6 +24,7 @@ from cellwright_kernel import processes
 from cellwright_kernel.channels import Channels, Take
 from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.messages import Message
+from cellwright_kernel.python.last_pipes import LastPipes
 from cellwright_kernel.python.last_words import LastWords, read_begun, read_last_words
 from cellwright_kernel.wire import Channel, KernelConnection, Language
 
@@ -61,6 +62,7 @@ class KernelProcess:
         self._key = os.urandom(16).hex()
         self._channels: Channels | None = None
         self._child: Child | None = None
+        self._last_pipes: LastPipes | None = None
         self._last_run = 0  # number of the last run of text that came; see last_words.py
         self._read_empty = asyncio.Event()
         self._read_empty.set()
@@ -113,6 +115,7 @@ class KernelProcess:
         prefix = self._folder / "s"
         try:
             self._folder.mkdir(mode=0o700, parents=True)
+            self._last_pipes = LastPipes(self._folder)
             written = write_connection_file(str(connection), ip=str(prefix), key=self._key.encode(), transport="ipc")[1]
         except OSError as error:
             raise NotUp(
@@ -179,6 +182,8 @@ class KernelProcess:
         box = self._folder / f"{_CONNECTION}.last"
         for words in read_last_words(box, self._last_run):
             on_message(_as_message(words))
+        for words in self._last_pipes.left() if self._last_pipes else ():
+            on_message(_as_message(words))
         on_message(_busy_with(read_begun(box)))  # its own word for that may be lost as well
 
     async def _keep_crowds_back(self) -> None:
@@ -239,6 +244,8 @@ class KernelProcess:
             await self._child.stop(gently_s=0)
             await self.kill_children()
             await self._read_empty.wait()
+        if self._last_pipes is not None:
+            self._last_pipes.close()
         if self._channels is not None:
             self._channels.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)

@@ -49,7 +49,7 @@ class Kernels:
         environment: Returns what a kernel that starts now gets as its environment.
         usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
-        free_pages: Stops what keeps a page from answering and returns what to say of it.
+        free_desktop: Sees that display and pages answer and returns what to say of those that did not.
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         memory: What it may have.
@@ -65,7 +65,7 @@ class Kernels:
         *,
         usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
-        free_pages: Callable[[], Awaitable[list[str]]] | None = None,
+        free_desktop: Callable[[], Awaitable[list[str]]] | None = None,
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         memory: Memory | None = None,
@@ -79,7 +79,7 @@ class Kernels:
         if usable is None:
             self._usable.set()
         self._release_keys = release_keys
-        self._free_pages = free_pages
+        self._free_desktop = free_desktop
         self._screen_changed = screen_changed
         self._commands = commands
         self._memory = memory or Memory(None)
@@ -291,7 +291,7 @@ class Kernels:
                     lane.kill()
 
         await cell.ladder.climb(act)
-        cell.end("given_up")
+        cell.end("finished" if cell.ladder.has_stopped else "given_up")
 
     async def _status(self, lane: Lane, cell: RunningCell, end: End) -> tuple[CellStatus, bool]:
         """Return a cell's status and whether its kernel is sound; say what is left if the cell did not end by itself."""
@@ -301,7 +301,7 @@ class Kernels:
                 cell.outputs.note(sentences.taken(lane.language))
                 return ("interrupted" if ladder.asked else "timeout"), True
             if end == "given_up":
-                cell.outputs.note(sentences.still_starting(lane.language))
+                cell.outputs.note(sentences.still_starting(lane.language, was_ended=lane.is_examined))
                 return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
             cell.outputs.note(sentences.not_started(lane.language, lane.fault or ""))
             return "kernel_died", False
@@ -358,14 +358,10 @@ class Kernels:
         return lane.mending
 
     async def _mend(self, lane: Lane, *, was_killed: bool) -> None:
-        """See that the next cell finds pages and a kernel that answer; one that was killed may take seconds to be gone."""
-        for sentence in await self._free_pages() if self._free_pages else ():
-            lane.note(sentence)
-        if lane.is_up and not (lane.restart_asked or was_killed):
-            if await lane.is_healthy():
-                lane.mending = None
-                return
-            lane.note(sentences.did_not_answer(lane.language))
+        """See that the next cell finds a desktop and a kernel that answer; one that was killed may take seconds to be gone."""
+        if await lane.is_sound(self._free_desktop, was_killed=was_killed):
+            lane.mending = None
+            return
         lane.restart_asked = False
         await self._replace(lane)
 

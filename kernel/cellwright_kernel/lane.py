@@ -8,9 +8,10 @@ or, where none comes, among the late events; and what an attached console execut
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from cellwright_kernel import sentences
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import RunningCell
@@ -41,6 +42,8 @@ class Lane:
         """Why the last start failed."""
         self.mending: asyncio.Task[None] | None = None
         """Runs while the kernel is being started or examined."""
+        self.is_examined = False
+        """True while it is seen, after a cell that had to be ended, whether desktop and kernel answer."""
         self.running: RunningCell | None = None
         self.restart_asked = False
         self.began_at = 0.0
@@ -64,6 +67,21 @@ class Lane:
         if self.kernel is not None:
             self.kernel.kill()
         self.is_up = False
+
+    async def is_sound(self, free_desktop: Callable[[], Awaitable[list[str]]] | None, *, was_killed: bool) -> bool:
+        """After a cell that had to be ended: see that the desktop answers, and whether the kernel does; note what does not."""
+        self.is_examined = True
+        try:
+            for sentence in await free_desktop() if free_desktop else ():
+                self.note(sentence)
+            if not self.is_up or self.restart_asked or was_killed:
+                return False
+            if not await self.is_healthy():
+                self.note(sentences.did_not_answer(self.language))
+                return False
+            return True
+        finally:
+            self.is_examined = False
 
     async def is_healthy(self) -> bool:
         """Whether its kernel, which is up, answers in time, or has got on to what an attached console sent."""
@@ -108,6 +126,8 @@ class Lane:
 
         What another client's request gave is not ours: only whether the kernel is at work for it is noted.
         """
+        if self.running is not None:
+            self.running.hear()
         parent = str(message["parent_header"].get("msg_id"))
         if self.kernel is not None and self.kernel.is_of_others(message["parent_header"]):
             if message["header"].get("msg_type") == "status":

@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 
 from cellwright_kernel.ceilings import ITEM_CHARS, Allowance, LongText
 from cellwright_kernel.images import MEDIA_TYPES, NotAnImage, read_image
-from cellwright_kernel.shown import Shown
+from cellwright_kernel.runs import STREAMS, divided
+from cellwright_kernel.shown import LAST_ITEMS, Shown
 from cellwright_kernel.terminal import Gap, Terminal, bare, plain_ends, without_surrogates
 from cellwright_kernel.wire import Image, KeptEvent, Output, OutputEvent, PieceEvent, Source, Text, WithdrawnEvent
 
@@ -67,6 +68,9 @@ class Outputs:
             case "stream":
                 self._before_next(of_cell)
                 self._stream(content, of_cell, _count(message, "missing_chars"))
+            case "display_data" if (runs := _runs(message)) is not None:
+                self._before_next(of_cell)
+                self._several(divided(_mapping(content.get("data")).get("text/plain"), runs), of_cell)
             case "display_data":
                 self._before_next(of_cell)
                 self._display(content, _said_source(message), of_cell, _gap(message))
@@ -130,6 +134,22 @@ class Outputs:
         self._writing.skip(left_out)
         self._writing.write(text)
         self._add_piece(source, text)
+
+    def _several(self, texts: list[tuple[str, str]], of_cell: int | None) -> None:
+        """Take texts that were gathered. Where only the last of them can be shown, the others are left out at once."""
+        at = 0
+        while at < len(texts):
+            whole = len(texts) - LAST_ITEMS - 1  # a run of a stream may have begun before, and may go on
+            if 0 < at < whole and self._shown.is_full(of_cell):
+                self._end_writing()
+                self._shown.leave_out_texts([_as_item(kind, text) for kind, text in texts[at:whole]], of_cell)
+                at = whole
+            kind, text = texts[at]
+            if kind in STREAMS:
+                self._stream({"name": kind, "text": text}, of_cell, 0)
+            else:
+                self._text(text, cast("Source", kind), of_cell)
+            at += 1
 
     def _add_piece(self, source: Source, text: str) -> None:
         text = bare(text[: max(0, _PIECE_CHARS - self._piece_chars)])
@@ -248,6 +268,12 @@ class _Writing:
         return self._text
 
 
+def _as_item(kind: str, text: str) -> str:
+    """Return a text as it would be shown."""
+    text = without_surrogates(text)
+    return text if kind in _EXACT else plain_ends(text)[0]
+
+
 def _best_text(data: Mapping[str, Any]) -> str:
     for media_type in ("text/plain", "text/markdown", "text/latex", "text/html", *data):
         if isinstance(text := data.get(media_type), str) and not media_type.startswith(("image/", "audio/", "video/")):
@@ -268,6 +294,11 @@ def _said_source(message: Message) -> Source:
     content = _mapping(message.get("content"))
     said = _mapping(_mapping(content.get("metadata")).get("cellwright")).get("source")
     return cast("Source", said) if said in ("log", "display", "notice") else "display"
+
+
+def _runs(message: Message) -> object:
+    """Return how its text is divided where it is several."""
+    return _mapping(_mapping(message.get("metadata")).get("cellwright")).get("runs")
 
 
 def _count(message: Message, name: str) -> int:

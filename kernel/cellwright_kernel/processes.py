@@ -240,6 +240,11 @@ def is_ending(pid: int) -> bool:
     return bool(is_killed or fields[0] in (b"Z", b"X") or int(fields[6]) & _EXITING)
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a process was stopped by a signal, and answers nothing."""
+    return _fields(_read(pid, "stat"))[:1] in ([b"T"], [b"t"])
+
+
 def _table() -> list[Process]:
     return [found for name in os.listdir(_PROC) if name.isdigit() and (found := _process(int(name)))]  # noqa: PTH208 - names only, 40 times as fast
 

@@ -1,7 +1,8 @@
 """A cell while it runs.
 
 Flows in: messages that belong to it, and how its end came. Flows out: events for whoever posted it. Decided here: it has
-ended when the reply and `idle` have both come, or the kernel died, or it was given up; how often its events are sent;
+ended when the reply and `idle` have both come, or the kernel died, or it was given up; that a reply alone ends nothing but
+the ladder, since what was said before it may still be on its way; how often its events are sent;
 that nobody has to listen: a listener who leaves takes nothing with him, the cell goes on to its end.
 """
 
@@ -23,7 +24,10 @@ _OUTPUTS_EVERY_S: Final = 0.25
 """Outputs are held back so long, so that the frames of an animation are mostly replaced before they were sent."""
 _HEARTBEAT_EVERY_S: Final = 1.0
 _LOST_IDLE_S: Final = 1.0
-"""Silence after the reply from which it follows that `idle` was lost; it comes within a millisecond."""
+"""Silence of the whole kernel after the reply from which it follows that `idle` was lost: it stands behind whatever was said
+before, by a thread of an earlier cell perhaps, and else comes within a millisecond."""
+_KEPT_UNTIL_S: Final = 3.2
+"""Seconds after the deadline until which kept text is sent; 64 MiB take two seconds, and at four the outside waits no more."""
 _BATCH_BYTES: Final = 64 * 1024
 """What is smaller goes out with what follows it; larger things are never held twice."""
 _REFUSALS: Final = 3
@@ -75,13 +79,13 @@ class RunningCell:
     def take_reply(self, message: dict[str, Any]) -> None:
         """Take the kernel's reply."""
         self.reply_status = str(message["content"].get("status"))
+        self.ladder.has_stopped = True
         if not self._idle:
             self._expect_idle(-1)
         self._look()
 
     def take_message(self, message: dict[str, Any]) -> None:
         """Take what the kernel published of this cell."""
-        self._messages += 1
         self.has_begun = True
         if message["header"].get("msg_type") == "status":
             self._idle = self._idle or message["content"].get("execution_state") == "idle"
@@ -92,6 +96,10 @@ class RunningCell:
                 self.failure = name, value
                 self._failures = f"{self._failures}{value}"[:_FAILURE_CHARS]
             self.outputs.add(message)
+
+    def hear(self) -> None:
+        """Note that its kernel has published anything, of whichever cell."""
+        self._messages += 1
 
     def end(self, end: End) -> None:
         """Say how it ended; the first word counts."""
@@ -176,6 +184,8 @@ class RunningCell:
                 yield batch
         batch, weight = [], 0
         for event in self.outputs.close():
+            if event.type == "kept" and self.ladder.past_s > _KEPT_UNTIL_S:
+                continue  # it is counted, and what is shown of it stays
             batch.append(event)
             weight += _weight(event)
             if weight > _BATCH_BYTES:
@@ -207,7 +217,7 @@ class RunningCell:
             self.end("finished")
 
     def _expect_idle(self, messages: int) -> None:
-        """End the cell when nothing has come for a while after the reply."""
+        """End the cell when nothing has come from its kernel for a while after the reply."""
         if self.ended.done():
             return
         if messages == self._messages:

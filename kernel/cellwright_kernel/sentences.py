@@ -94,12 +94,21 @@ def not_started(language: Language, why: str) -> str:
     return f"The code was not executed: no {LANGUAGE_NAMES[language]} kernel could be started. {why}"
 
 
-def still_starting(language: Language) -> str:
-    """Return what to say of a cell whose deadline came before its kernel and the desktop were up."""
-    return (
-        f"The code was not executed: the {LANGUAGE_NAMES[language]} kernel, or the desktop, was still starting when the "
-        "cell had to end."
-    )
+def still_starting(language: Language, *, was_ended: bool) -> str:
+    """Return what to say of a cell whose deadline came before its kernel and the desktop were up.
+
+    Args:
+        language: The kernel's.
+        was_ended: Whether nothing was starting: after a cell that had been ended, display, browser and kernel were asked
+            whether they answer.
+    """
+    name = LANGUAGE_NAMES[language]
+    if was_ended:
+        return (
+            "The code was not executed: the cell before it had been ended, and until this one had to end too, it was not "
+            f"known yet whether display, browser and {name} kernel still answer. Usually one of them hangs. Send the cell again."
+        )
+    return f"The code was not executed: the {name} kernel, or the desktop, was still starting when the cell had to end."
 
 
 def page_refused(sentence: str) -> str:
@@ -131,11 +140,20 @@ def taken(language: Language) -> str:
 
 
 def page_was_busy(url: str, *, is_free: bool) -> str:
-    """Return what to say of a page that did not answer after a cell had been ended."""
-    first = f"After the last cell the page {_cut(url)} did not answer: its JavaScript was computing."
+    """Return what to say of a page that did not answer after a cell had been ended.
+
+    Args:
+        url: Its address; empty while its process, which is busy, has another one to show.
+        is_free: Whether it answers now.
+    """
+    page = f"the page {_cut(url)}" if url else "a page that was on its way to another address"
+    first = f"After the last cell {page} did not answer"
     if is_free:
-        return f"{first} That was stopped, so that the page can be used; the page is as its JavaScript left it."
-    return f"{first} That could not be stopped. Open another page: `page = await context.new_page()`, in JavaScript `newPage()`."
+        return f"{first}: its JavaScript was computing. That was stopped, so that the page can be used; the page is as its JavaScript left it."
+    return (
+        f"{first}, and still does not after its JavaScript was told to stop. Usually its process is stopped, or hangs. Close it, and open "
+        "another page: `page = await context.new_page()`, in JavaScript `newPage()`."
+    )
 
 
 def host_fault(error: BaseException) -> str:

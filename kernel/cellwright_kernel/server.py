@@ -28,6 +28,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final, Protocol, cast, get_args
 
+import orjson
 import uvicorn
 from pydantic import TypeAdapter, ValidationError
 from starlette.applications import Starlette
@@ -296,9 +297,15 @@ class _EventStream(Response):
         del scope, receive
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for batch in self._batches:
-            lines = b"".join(event.model_dump_json().encode() + b"\n" for event in batch)
+            lines = b"".join(map(_line, batch))
             is_last = batch[-1].type == "closed"  # the end of the body leaves together with it
             await send({"type": "http.response.body", "body": lines, "more_body": not is_last})
+
+
+def _line(event: Event) -> bytes:
+    if event.type == "kept":  # 64 MiB of it at a cell's end: 0.1 s in place of 0.6
+        return orjson.dumps(event.__dict__, option=orjson.OPT_APPEND_NEWLINE)
+    return event.model_dump_json().encode() + b"\n"
 
 
 async def _body(request: Request) -> bytes:

@@ -44,14 +44,15 @@ class ShellChannel:
         self._pid = os.getpid()
         self.io_loop = IOLoop.current()
 
-    def serve(self, handle: Handle, at_once: Callable[[Message], None]) -> None:
+    def serve(self, handle: Handle, at_once: Callable[[Message], None], coming: Callable[[], None]) -> None:
         """Handle requests from now on, in the event loop of this thread.
 
         Args:
             handle: Handles one.
             at_once: Is called first, in the moment when the request is read; it raises nothing.
+            coming: Is called even before, when a request is there and not yet read; it raises nothing.
         """
-        self._handle, self._at_once = handle, at_once
+        self._handle, self._at_once, self._coming = handle, at_once, coming
         self._loop = asyncio.get_event_loop()
         self._loop.add_reader(int(self._socket.getsockopt(zmq.FD)), self._read)
         self._loop.call_soon(self._read)
@@ -67,6 +68,7 @@ class ShellChannel:
 
     def _read(self) -> None:
         while self._task is None and not self._socket.closed and messages.is_waiting(self._socket):
+            self._coming()
             found = messages.read(self._session, self._socket.recv_multipart())
             if found is not None:
                 self._at_once(found[1])
@@ -96,7 +98,7 @@ class Answering(Kernel):  # type: ignore[misc]
         self.io_loop = IOLoop.current()
         self._control_lock = asyncio.Lock()
         self.control_stream.on_recv(self.dispatch_control, copy=False)
-        self.shell_stream.serve(self.answer, self.before)
+        self.shell_stream.serve(self.answer, self.before, self.coming)
         self._say("starting", {})
 
     async def answer(self, identities: list[bytes], request: Message) -> None:
@@ -119,6 +121,9 @@ class Answering(Kernel):  # type: ignore[misc]
 
     def before(self, request: Message) -> None:
         """Do what comes even before busy is said; nothing, unless a kernel has something to do."""
+
+    def coming(self) -> None:
+        """Do what can be done before a request is read; nothing, as above."""
 
     def _say(self, state: str, header: Message) -> None:
         iopub: Iopub = self.iopub_socket

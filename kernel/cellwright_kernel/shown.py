@@ -34,7 +34,8 @@ class _Room:
 _CELL: Final = _Room(CELL_ITEMS, CELL_CHARS, CELL_BYTES)
 # once a cell is over: the first part, the last part, and room for the sentence between them
 _HEAD: Final = _Room(80, 46_000, 12 * 1024**2)
-_TAIL: Final = _Room(18, 13_000, 3 * 1024**2)
+LAST_ITEMS: Final = 18
+_TAIL: Final = _Room(LAST_ITEMS, 13_000, 3 * 1024**2)
 _LATE: Final = _Room(20, 12_000, 3 * 1024**2)
 _KEPT_BYTES: Final = 256 * 1024
 """Text in one `KeptEvent`."""
@@ -92,6 +93,21 @@ class Shown:
         """Add a picture at the end."""
         image = image.model_copy(update={"of_cell": of_cell})
         self._add(_Entry(self._take_number(), image, display_id))
+
+    def is_full(self, of_cell: int | None) -> bool:
+        """Whether of texts to come only the last `LAST_ITEMS` will be shown, or of an earlier cell's not even these."""
+        return self._last is not None if of_cell is None else self._late.items > 0
+
+    def leave_out_texts(self, texts: list[str], of_cell: int | None) -> None:
+        """Count texts as left out that are followed by `LAST_ITEMS` more; it must be full."""
+        self.truncated = True
+        while of_cell is None and self._last:  # they stand before them, and would have to go as well
+            entry = self._last.pop(0)
+            self._withdraw(entry, kept=True)
+            self._middle.add(entry)
+        left = self._middle if of_cell is None else self._late
+        left.add_texts(texts, self._next)
+        self._next += len(texts)
 
     def leave_out(self, items: int, of_cell: int | None) -> None:
         """Count outputs that were left out before they came here."""
@@ -157,7 +173,7 @@ class Shown:
         )
 
     def _add(self, entry: _Entry) -> None:
-        if entry.output.of_cell is not None and not _LATE.holds([*self._late_entries(), entry]):
+        if entry.output.of_cell is not None and (self._late.items or not _LATE.holds([*self._late_entries(), entry])):
             self.truncated = True
             self._late.add(entry)
             return
@@ -242,6 +258,11 @@ class _Left:
             text = entry.whole.whole()
             entry.whole.release()
         self.text.write(text if text.endswith("\n") else text + "\n")
+
+    def add_texts(self, texts: list[str], number: int) -> None:
+        self._stand_at(number)
+        self.items += len(texts)
+        self.text.write("".join(text if text.endswith("\n") else text + "\n" for text in texts))
 
     def add_unseen(self, items: int, number: int) -> None:
         self._stand_at(number)

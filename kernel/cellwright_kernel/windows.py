@@ -2,7 +2,8 @@
 
 Flows in: DevTools events, and the wish that pages answer. Flows out: window bounds, so that `innerWidth` x `innerHeight` of a main window is the viewport,
 and of a popup what `window.open` asked for. Decided here: what a window's page ought to measure; that a window is touched only
-when it is new: a page or a person that resizes it later is not fought; and that there is always a page.
+when it is new: a page or a person that resizes it later is not fought; that there is always a page; and when a page hangs:
+one that waits for a server does not, though Chromium holds back what it is asked.
 
 The first guess is right already with the Chromium of Debian 12 and 13 (Preferences hold the bounds), so that main windows
 are usually only measured. Chromium makes popups a pixel or two short where the window manager draws the frame.
@@ -125,7 +126,7 @@ class Windows:
     async def _freed(self) -> list[str]:
         said = []
         for session, target_id in tuple(self._page_of.items()):
-            if session in self._with_dialog or await self._answers(session):
+            if session in self._with_dialog or await self._waits_for_server(target_id) or await self._answers(session):
                 continue
             with contextlib.suppress(NotAnswered):
                 await self._devtools.call("Runtime.terminateExecution", session, _ANSWER_S)
@@ -133,6 +134,26 @@ class Windows:
             url = str(target["targetInfo"]["url"])
             said.append(sentences.page_was_busy(url, is_free=await self._answers(session)))
         return said
+
+    async def _waits_for_server(self, target_id: str) -> bool:
+        """Whether a page is on its way to another, whose server has not answered: until then Chromium asks the page nothing.
+
+        Chromium tells each new session of a navigation under way. Once the server has answered, the next page is up to a process,
+        which may be busy: then the history is refused.
+        """
+        attached = await self._devtools.call("Target.attachToTarget", targetId=target_id, flatten=True)
+        session = str(attached["sessionId"])
+        try:
+            await self._devtools.tell("Page.enable", session)
+            await self._devtools.call("Page.getNavigationHistory", session, _ANSWER_S)
+            return any(
+                event["method"] == "Page.frameStartedNavigating" and event["params"]["frameId"] == target_id
+                for event in self._devtools.events_of(session)
+            )
+        except DevtoolsError:
+            return False
+        finally:
+            await self._devtools.call("Target.detachFromTarget", sessionId=session)
 
     async def _answers(self, session: str) -> bool:
         try:
@@ -169,7 +190,8 @@ class Windows:
             attached = await self._devtools.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
             session = str(attached["sessionId"])
             self._page_of[session] = target["targetId"]
-            await self._devtools.call("Page.enable", session)
+            # while the page waits for a server it is not answered, but begins, and tells of that
+            await self._devtools.call("Page.enable", session, _SETTLE_S)
             window = await self._devtools.call("Browser.getWindowForTarget", targetId=target["targetId"])
             if window["windowId"] in self._seen:
                 return None

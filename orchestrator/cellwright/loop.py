@@ -23,7 +23,6 @@ from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, Finished, Refused, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError, UsageError
 from cellwright.model.base import DEFAULT_MODEL, Call, Item, Model, Request, Response, Usage
-from cellwright.model.responses import ResponsesModel
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
 from cellwright.ongoing import ModelCall
 from cellwright.progress import (
@@ -135,7 +134,7 @@ async def run(
     """
     if not task.strip():
         raise UsageError("The task is empty. Nothing was started. Say what is to be done.")
-    asked = ResponsesModel(model, base_url=base_url, api_key=api_key) if isinstance(model, str) else model
+    asked = _over_http(model, base_url, api_key) if isinstance(model, str) else model
     try:
         async with Session.open(
             spec, driver="loop", task=task, model=asked.name, backend=backend, runs=runs
@@ -151,6 +150,12 @@ async def run(
     finally:
         if asked is not model:
             await asked.close()
+
+
+def _over_http(name: str, base_url: str | None, api_key: str | None) -> Model:
+    from cellwright.model.responses import ResponsesModel  # noqa: PLC0415 - loads openai: 0.5 s
+
+    return ResponsesModel(name, base_url=base_url, api_key=api_key)
 
 
 class Run:

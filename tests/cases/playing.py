@@ -39,7 +39,7 @@ from cellwright.testing.model import ScriptedModel, response
 from cellwright_kernel.wire import Cell, Event, OutputEvent, PieceEvent, Text
 
 DEADLINE_S = 30.0
-GONE_S = 5.0
+GONE_S = 15.0
 MOST_TURNS = 30
 
 

@@ -52,7 +52,7 @@ class Application:
         self.folder = folder
 
     def post(self, path: str, body: object) -> tuple[int, dict[str, Any]]:
-        answer = httpx2.post(self.url + path, json=body, timeout=5, trust_env=False)
+        answer = httpx2.post(self.url + path, json=body, timeout=30, trust_env=False)
         return answer.status_code, answer.json()
 
     @property

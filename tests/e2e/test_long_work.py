@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.serving import Service, running_service
+from tests.waiting import GUARD_S
 
 from cellwright.record.listing import list_runs
 from cellwright.record.reader import read_run
@@ -72,7 +73,7 @@ async def test_who_waits_for_a_cell_is_answered_when_the_service_is_stopped(tmp_
     with running_service(tmp_path) as service:
         await execute(service, "stopped", "1")
         waiting = asyncio.ensure_future(execute(service, "stopped", "print('half')\nimport time\ntime.sleep(600)"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(GUARD_S):
             while not await executing(service):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.05)
         os.kill(service.pid, signal.SIGTERM)

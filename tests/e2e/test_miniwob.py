@@ -83,7 +83,7 @@ def test_task_is_done(execute: Execute, pages: str, hand: str, task: str, seed: 
     judged = execute(
         hand,
         "import json\n"
-        "await page.wait_for_function('WOB_DONE_GLOBAL', timeout=5000)\n"
+        "await page.wait_for_function('WOB_DONE_GLOBAL', timeout=30_000)\n"
         "log(json.dumps(await page.evaluate('[WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL]')))",
     )
     assert judged == ["[true, 1]"], "\n".join(said)

@@ -75,11 +75,11 @@ class Conformance(jupyter_kernel_test.KernelTests):
             }
             request = self.kc.session.msg("execute_request", content, metadata={"cellwright": note})
             self.kc.shell_channel.send(request)
-            reply = self.kc.get_shell_msg(timeout=10)
+            reply = self.kc.get_shell_msg(timeout=30)
             assert (reply["parent_header"]["msg_id"], reply["content"]["status"]) == (request["header"]["msg_id"], "ok")
             states = []
             while "idle" not in states:
-                message = self.kc.get_iopub_msg(timeout=10)
+                message = self.kc.get_iopub_msg(timeout=30)
                 states.append(message["content"].get("execution_state", message["msg_type"]))
             assert states[0] == "busy"
 

@@ -22,7 +22,8 @@ from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.wire import ClosedEvent, Event, Execute, Image, Language, Output, gather, in_order
 
-DEADLINE_S = 5.0
+DEADLINE_S = 20.0
+"""A cell that is meant to run into its deadline has one of its own."""
 
 LONG_CHARS = 3000
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{9,16}\b")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,13 +10,12 @@ from typing import Any
 import pytest
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from tests.kernels.playing_cells import kernels_in, play
+from tests.waiting import GUARD_S, until
 
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.wire import Language
 
 pytestmark = pytest.mark.slow
-
-WAIT_S = 10.0
 
 
 @pytest.fixture
@@ -45,7 +43,7 @@ async def attached(kernels: Kernels, language: Language) -> AsyncIterator[AsyncK
     )
     client.start_channels(stdin=False, hb=False)
     try:
-        await client.wait_for_ready(timeout=WAIT_S)
+        await client.wait_for_ready(timeout=GUARD_S)
         yield client
     finally:
         client.stop_channels()
@@ -61,14 +59,8 @@ async def executed(client: AsyncKernelClient, code: str) -> tuple[str, list[Any]
         if message["msg_type"] != "status":
             shown.append(content.get("text") or content.get("data", {}).get("text/plain") or content.get("ename"))
 
-    reply = await client.execute_interactive(code, output_hook=show, timeout=WAIT_S)
+    reply = await client.execute_interactive(code, output_hook=show, timeout=GUARD_S)
     return reply["content"]["status"], shown
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not fact():  # noqa: ASYNC110 - no event is made for tests
-            await asyncio.sleep(0.01)
 
 
 def taken(kernels: Kernels) -> Callable[[], bool]:

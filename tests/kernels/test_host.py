@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright.sandbox.runtime import kernel_folder, runtime_folder
 from cellwright_kernel import processes
@@ -122,7 +123,7 @@ async def running(tmp_path: Path, **settings: object) -> AsyncIterator[Host]:
                 host = Host(process, client)
                 yield host
             process.send_signal(signal.SIGTERM)
-            assert process.wait(10) == 0
+            assert process.wait(GUARD_S) == 0
         assert left_of(home) == []
         assert list((Path(short) / "tmp").iterdir()) == []
 
@@ -242,7 +243,7 @@ async def test_a_client_that_leaves_does_not_end_the_cell(host):
         409,
         {"error": "Cell 50 is still running. Nothing of this one was executed."},
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while (await host.client.post("/cells", content=request.model_dump_json())).status_code == 409:
             pass
     assert await host.texts("print(done)") == ["True\n"]
@@ -251,7 +252,7 @@ async def test_a_client_that_leaves_does_not_end_the_cell(host):
 async def test_orphans_are_reaped(host):
     (text,) = await host.texts("import subprocess\nprint(subprocess.getoutput('setsid sleep 0.1 & echo $!'))")
     pid = int(text)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while processes._process(pid):  # noqa: ASYNC110 - the fact is another process's
             await asyncio.sleep(0.05)
 
@@ -261,7 +262,7 @@ async def test_the_leash_ends_everything(tmp_path):
         assert (await host.ready()).ready
         await host.execute("import subprocess; subprocess.Popen(['sleep', '618'])")
         host.process.stdin.close()
-        assert host.process.wait(10) == 0
+        assert host.process.wait(GUARD_S) == 0
 
 
 async def test_stopping_in_the_middle_of_a_cell_is_orderly(tmp_path):
@@ -311,7 +312,7 @@ async def whole_host(tmp_path: Path) -> AsyncIterator[Host]:
 
 async def texts_once_noticed(host: Host, what: str) -> list[str]:
     """Execute cells until one says that something ended; it takes the host a moment to see it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(GUARD_S):
         while not (texts := await host.texts("1"))[0].startswith(what):
             pass
     return texts
@@ -379,3 +380,12 @@ async def test_playwright_outlives_the_interrupt_of_the_cell_that_first_touched_
     status, _ = await whole_host.execute("await page.goto('data:text/html,<title>kept</title>'); time.sleep(60)", 3)
     assert status == "timeout"
     assert await whole_host.texts("await page.title()") == ["'kept'"]
+
+
+@pytest.mark.sandbox
+async def test_javascript_has_its_page_after_an_interrupt_in_the_middle_of_loading_playwright(whole_host):
+    await whole_host.execute("1", language="javascript")
+    status, _ = await whole_host.execute("await page.title(); await new Promise(() => {})", 0.15, "javascript")
+    assert status == "timeout"
+    status, outputs = await whole_host.execute("await page.evaluate('1 + 1')", language="javascript")
+    assert (status, outputs[-1].text) == ("ok", "2")

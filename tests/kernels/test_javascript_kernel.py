@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from tests.kernels.playing_cells import Said, kernels_in, play
+from tests.waiting import until
 
 from cellwright_kernel import processes
 from cellwright_kernel.kernels import Kernels
@@ -80,12 +81,6 @@ def is_at_rest(pid: int) -> bool:
     return (found["State"], int(found["SigPnd"], 16), int(found["ShdPnd"], 16)) == ("S", 0, 0)
 
 
-async def until(fact: Callable[[], bool], limit_s: float = 5.0) -> None:
-    async with asyncio.timeout(limit_s):
-        while not fact():  # noqa: ASYNC110 - /proc has no events
-            await asyncio.sleep(0.01)
-
-
 def texts(says: list[Said], source: str) -> list[str]:
     return [one[source] for one in says if source in one]
 
@@ -143,6 +138,26 @@ async def test_an_interrupt_on_request_keeps_variables(cells: Cells, tmp_path: P
     assert cells.status == "interrupted"
     assert await cells.run("seen") == [{"result": "7"}]
     assert cells.generation == 1
+
+
+async def test_a_child_that_dies_of_an_interrupt_before_the_kernel_has_its_turn_is_no_error_of_the_cell(
+    cells: Cells, tmp_path: Path
+) -> None:
+    (node,) = nodes_of(tmp_path)
+    kernel = parent_of(node)
+    later = "if (++turns === 3) require('fs').writeFileSync('later', '')"  # turns after the one in which it fails
+    running = asyncio.create_task(
+        cells.run(f"let turns = 0; setInterval(() => {{ {later} }}, 1); require('child_process').execSync('sleep 62')")
+    )
+    await until(lambda: "sleep" in [process.name for process in processes.of_kernel(kernel, "")])
+    os.kill(kernel, signal.SIGSTOP)
+    try:
+        assert cells.kernels.interrupt("javascript")
+        await until((tmp_path / "home" / "later").exists)
+    finally:
+        os.kill(kernel, signal.SIGCONT)
+    assert texts(await running, "error") == ["Interrupted: the cell was stopped"]
+    assert cells.status == "interrupted"
 
 
 async def test_interrupts_between_cells_hit_nobody(cells: Cells, tmp_path: Path) -> None:

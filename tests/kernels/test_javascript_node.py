@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from tests.waiting import GUARD_S
 
 from cellwright_kernel import processes
 from cellwright_kernel.javascript.node import Node
@@ -51,7 +53,7 @@ class Heard:
         self._more = asyncio.Event()
 
     async def hears(self, text: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             while text not in self.said:
                 self._more.clear()
                 await self._more.wait()
@@ -77,7 +79,7 @@ async def node() -> AsyncIterator[tuple[Node, Heard]]:
     await node.start()
     yield node, heard
     await node.end()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         await node.ended.wait()
 
 
@@ -85,8 +87,8 @@ def run(node: Node, serial: int, code: str) -> asyncio.Future[Any]:
     return node.ask({"do": "run", "cell": serial, "number": serial, "code": code})
 
 
-async def within(limit_s: float, answer: asyncio.Future[Any]) -> Any:
-    async with asyncio.timeout(limit_s):
+async def within(answer: asyncio.Future[Any]) -> Any:
+    async with asyncio.timeout(GUARD_S):
         return await answer
 
 
@@ -94,9 +96,15 @@ async def busy_after_its_cell(node: tuple[Node, Heard], folder: Path) -> None:
     """Return when a timer of cell 1, which was answered, computes without end."""
     go = folder / "go"
     loop = f"if (!require('fs').existsSync({str(go)!r})) return setTimeout(round, 1); console.log('busy'); for (;;);"
-    await within(5, run(node[0], 1, f"setTimeout(function round() {{ {loop} }}, 1); undefined"))
+    await within(run(node[0], 1, f"setTimeout(function round() {{ {loop} }}, 1); undefined"))
     go.touch()
     await node[1].hears("busy")
+
+
+async def test_it_shares_time_with_its_kernel(node: tuple[Node, Heard]) -> None:
+    assert node[0]._process is not None
+    process = node[0]._process.pid
+    assert (os.getsid(process), os.getpgid(process)) == (os.getsid(0), process)
 
 
 async def test_a_cell_is_answered(node: tuple[Node, Heard]) -> None:
@@ -123,9 +131,9 @@ async def test_an_interrupt_that_overtakes_its_cell_ends_it_unexecuted(
     asked = run(node[0], 2, "console.log('never')")
     await asyncio.sleep(0)  # it is sent
     node[0].interrupt(2)
-    assert await within(5, asked) == INTERRUPTED
+    assert await within(asked) == INTERRUPTED
     assert node[1].said == ["busy", "error"]
-    assert await within(5, run(node[0], 3, "'next'")) == OK
+    assert await within(run(node[0], 3, "'next'")) == OK
 
 
 async def test_an_interrupt_that_comes_before_its_cell_ends_it_unexecuted(
@@ -133,7 +141,7 @@ async def test_an_interrupt_that_comes_before_its_cell_ends_it_unexecuted(
 ) -> None:
     await busy_after_its_cell(node, tmp_path)
     node[0].interrupt(2)
-    assert await within(5, run(node[0], 2, "console.log('never')")) == INTERRUPTED
+    assert await within(run(node[0], 2, "console.log('never')")) == INTERRUPTED
     assert node[1].said == ["busy", "error"]
 
 
@@ -141,14 +149,14 @@ async def test_a_first_cell_can_be_interrupted_as_soon_as_it_was_asked(node: tup
     asked = run(node[0], 1, "for (;;);")
     await asyncio.sleep(0)  # it is sent
     node[0].interrupt(1)
-    assert await within(5, asked) == INTERRUPTED
+    assert await within(asked) == INTERRUPTED
 
 
 async def test_a_value_is_kept_where_only_what_came_after_was_stopped(node: tuple[Node, Heard]) -> None:
     asked = run(node[0], 1, "setImmediate(() => { console.log('after'); for (;;); }); 'value'")
     await node[1].hears("after")
     node[0].interrupt(1)
-    assert await within(5, asked) == INTERRUPTED_AFTER_ITS_END
+    assert await within(asked) == INTERRUPTED_AFTER_ITS_END
     assert node[1].said == ["after", "'value'", "error"]
 
 
@@ -157,7 +165,7 @@ async def test_a_value_that_cannot_be_shown_to_its_end_is_shown_once(node: tuple
     asked = run(node[0], 1, f"({{ {show} }})")
     await node[1].hears("showing")
     node[0].interrupt(1)
-    assert await within(5, asked) == INTERRUPTED
+    assert await within(asked) == INTERRUPTED
     assert node[1].said == ["showing", "error"]
 
 
@@ -171,9 +179,9 @@ async def test_every_interrupt_at_any_moment_is_answered(node: tuple[Node, Heard
         asked = run(node[0], serial, code)
         await asyncio.sleep(chance.choice([0.0, 0.001, 0.01]) * chance.random())
         node[0].interrupt(serial)
-        answer = await within(5, asked)
+        answer = await within(asked)
         assert answer == INTERRUPTED or (ends and answer in (OK, INTERRUPTED_AFTER_ITS_END))
-        assert await within(5, run(node[0], serial + 1, f"'after ' + {serial}")) == OK
+        assert await within(run(node[0], serial + 1, f"'after ' + {serial}")) == OK
         assert node[1].said[-1] == f"'after {serial}'"
 
 
@@ -190,5 +198,5 @@ async def test_its_end_is_the_end_of_its_process() -> None:
     assert node._process is not None
     assert await node.end() == -signal.SIGKILL
     assert not processes.is_alive(node._process.pid)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         await node.ended.wait()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.kernels.test_host import Host, running
+from tests.waiting import GUARD_S
 
 from cellwright_kernel.wire import ClosedEvent, KeptEvent, Output, Text, gather
 
@@ -31,7 +32,7 @@ async def test_what_comes_after_the_last_cell_can_be_had_once(host, language, co
     await host.execute("'a cell before'")
     await host.execute(code, language=language)
     texts: list[Text] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while not texts:
             *events, closed = await host.late()
             assert closed == ClosedEvent(status="ok")
@@ -45,7 +46,7 @@ async def test_what_both_languages_say_after_their_last_cells_is_told_apart(host
     await host.execute("setTimeout(() => console.log('later'), 50); undefined", language="javascript")
     await host.execute("import threading; threading.Timer(0.05, print, ['y' * 20_000]).start()")
     late: dict[int, str] = {}
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while sorted(late) != [1, 2]:
             outputs: dict[int, Output] = {}
             kept: defaultdict[int, str] = defaultdict(str)

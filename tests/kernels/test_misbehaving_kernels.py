@@ -11,9 +11,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.waiting import GUARD_S, until
 
 from cellwright_kernel import kernel_process, processes, running_cell
 from cellwright_kernel.child import NotUp
@@ -99,12 +99,6 @@ def of_kernels() -> list[str]:
     ]
 
 
-async def settled(fact: Callable[[], Any], within_s: float = 5.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not fact():  # noqa: ASYNC110 - the fact is another process's
-            await asyncio.sleep(0.01)
-
-
 async def test_a_kernel_that_behaves_is_left_alone(session):
     found = await session.execute("behave")
     assert (found.closed.status, found.closed.rung, found.texts, found.notices) == ("ok", None, ["fine"], [])
@@ -187,7 +181,7 @@ async def test_a_kernel_that_dies_is_noticed_at_once_with_its_output_kept(sessio
 
 async def test_a_kernel_that_died_between_cells_is_told_of_in_the_next(session):
     assert (await session.execute("die_after_reply")).closed.status == "ok"
-    await settled(lambda: of_kernels() == [])
+    await until(lambda: of_kernels() == [])
     found = await session.execute("behave")
     assert (found.closed.status, found.closed.kernel_generation, found.texts) == ("ok", 2, ["fine"])
     assert found.notices[0].startswith("Since the last cell the Python kernel has ended.")
@@ -209,7 +203,7 @@ async def test_a_flood_is_bounded_and_its_end_is_there(session):
 
 async def test_output_after_idle_belongs_to_its_own_cell(session):
     assert (await session.execute("write_after_idle")).texts == ["fine"]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(GUARD_S):
         while (found := await session.execute("behave")).texts == ["fine"]:
             pass
     assert sorted((o.text, o.of_cell) for o in found.outputs) == [("fine", None), ("late\n", 1)]
@@ -310,7 +304,7 @@ async def test_a_second_cell_at_once_is_refused_as_busy(session):
 
 async def test_a_listener_who_leaves_takes_nothing_with_him(session):
     cell = session.kernels.execute(Execute(number=1, language="python", code="be_interruptible", deadline_s=0.5))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         await cell.over()
     assert (await session.execute("behave")).closed.status == "ok"
 
@@ -381,11 +375,11 @@ async def test_a_kernel_killed_from_outside_never_swallows_its_cell(session):
 
 async def test_leaving_with_a_cell_running_ends_everything(tmp_path, environment):
     kernels = Kernels(str(tmp_path), tmp_path / "kernels", lambda: environment, commands={"python": COMMAND})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(GUARD_S):
         async with kernels:
             await kernels.start("python")
             cell = kernels.execute(Execute(number=1, language="python", code="leave_child 616", deadline_s=60))
-            await settled(lambda: any("616" in command for command in of_kernels()))
+            await until(lambda: any("616" in command for command in of_kernels()))
         await cell.over()
     assert of_kernels() == []
 

@@ -26,6 +26,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonKernel]:
         "await asyncio.sleep(0)\nwhile True: pass",
         "asyncio.run(asyncio.sleep(100))",
         "import subprocess; subprocess.run(['sleep', '100'])",
+        "while True: os.system('sleep 0.1')",
     ],
 )
 def test_an_interrupt_stops_it_and_keeps_variables(kernel, code):
@@ -187,6 +188,81 @@ def test_interrupts_at_any_moment_leave_a_kernel_that_works(kernel):
     assert kernel.run("print('here'); kept").outputs == [("stdout", "here\n"), ("result", "7")]
 
 
+def test_a_command_gives_its_wait_status(kernel):
+    told = kernel.run("[os.system(command) for command in ('exit 3', 'kill -9 $$', ':')]")
+    assert told.outputs == [("result", "[768, 9, 0]")]
+
+
 def test_children_do_not_ignore_the_interrupt_signal(kernel):
     told = kernel.run("import subprocess; subprocess.run(['sh', '-c', 'kill -INT $$; echo no']).returncode")
     assert told.outputs == [("result", str(-signal.SIGINT))]
+
+
+STRIKING = "kill -INT $PPID"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"while True: os.system('{STRIKING}')",
+        f"os.system('{STRIKING}; exec sleep 100')\nwhile True: pass",
+        f"os.system('{STRIKING}; trap : INT; while :; do :; done')",
+        f"import threading\nthread = threading.Thread(target=os.system, args=('{STRIKING}',))\nthread.start()\nwhile True: pass",
+    ],
+    ids=["again-and-again", "long", "deaf", "thread"],
+)
+def test_an_interrupt_during_a_command_of_the_shell_comes_through(kernel, code):
+    kernel.run("kept = 7")
+    started = time.monotonic()
+    told = kernel.run(code)
+    assert time.monotonic() - started < 5
+    assert (told.status, told.reply["ename"], told.text("stderr")) == ("error", "KeyboardInterrupt", "")
+    assert kernel.run("kept").outputs == [("result", "7")]
+
+
+@pytest.mark.parametrize(
+    ("command", "value"),
+    [
+        ("'exit 3'", "768"),
+        ("b'exit 3'", "768"),
+        ("'kill -9 $$'", "9"),
+        ("'kill -INT $$'", "2"),
+        ("'x' * 200_000", "32512"),
+        ('\'test "$(grep SigBlk /proc/self/status | tr -d 0)" = "SigBlk:\t"\'', "0"),
+        ("f'test $PPID = {os.getpid()}'", "0"),
+    ],
+)
+def test_a_command_of_the_shell_has_its_wait_status(kernel, command, value):
+    assert kernel.run(f"os.system({command})").outputs == [("result", value)]
+
+
+def test_a_commands_status_is_not_taken_away_by_a_handler_of_dead_children(kernel):
+    code = (
+        "import signal\ndef reap(*_):\n    try: os.waitpid(-1, os.WNOHANG)\n    except ChildProcessError: pass\n"
+        "old = signal.signal(signal.SIGCHLD, reap)\nstatus = os.system('exit 3')\nsignal.signal(signal.SIGCHLD, {})\n"
+        "ignored = os.system('exit 3'), signal.signal(signal.SIGCHLD, old)\n"
+        "status, ignored[0]"
+    ).replace("{}", "signal.SIG_IGN")
+    assert kernel.run(code).outputs == [("result", "(768, -1)")]
+
+
+def test_what_an_interrupt_in_a_finalizer_says_has_the_cells_own_frames(kernel):
+    told = kernel.interrupt_at_on(
+        "class Holds:\n    def __del__(self):\n        log('on')\n        while True: pass\nHolds()\nwhile True: pass"
+    )
+    lines = told.text("stderr").splitlines()
+    assert lines[0].startswith("Exception ignored in: <function Holds.__del__ at 0x")
+    frames = [line for line in lines if line.startswith("  File ")]
+    number = len(kernel.cells)
+    assert [frame.split(", in ")[1] for frame in frames] == ["__del__"]
+    assert all(f'"<cell {number}>"' in frame for frame in frames)
+    assert lines[-1] == "KeyboardInterrupt"
+
+
+def test_a_finalizer_whose_object_and_error_cannot_be_shown_is_told_all_the_same(kernel):
+    told = kernel.run(
+        "class Bad(Exception):\n    def __str__(self): raise OSError\nclass Holds:\n    def __del__(self): raise Bad\n"
+        "held = Holds(); del held"
+    )
+    assert told.status == "ok"
+    assert "<its message could not be shown>" in told.text("stderr") or "Bad" in told.text("stderr")

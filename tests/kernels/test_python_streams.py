@@ -66,7 +66,7 @@ def test_a_thread_prints_under_the_cell_that_started_it(kernel):
     )
     number = len(kernel.cells)
     assert told.outputs == []
-    told = kernel.run("print('mine'); go.set(); done.wait(5); print('mine too')")
+    told = kernel.run("print('mine'); go.set(); done.wait(30); print('mine too')")
     assert (told.outputs, told.late) == ([("stdout", "mine\nmine too\n")], [(number, "stdout", "late\n")])
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright_kernel import processes
 from cellwright_kernel.kernels import Kernels
@@ -26,7 +27,7 @@ async def test_a_cell_is_not_sent_to_a_desktop_that_ended_while_its_kernel_was_b
     ) as kernels:
         cell = kernels.execute(Execute(number=1, language="python", code="behave", deadline_s=20))
         lane = kernels._lanes["python"]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(GUARD_S):
             while lane.mending is None:  # noqa: ASYNC110 - the first step of a task
                 await asyncio.sleep(0)
             usable.clear()  # the browser dies now

@@ -35,7 +35,7 @@ own = Display()
 recorder = subprocess.Popen([sys.executable, 'heard.py', 'heard.txt'])
 asked = 0
 
-def wait_for(fact, limit_s=10):
+def wait_for(fact, limit_s=20):
     end = time.monotonic() + limit_s
     while not (found := fact()) and time.monotonic() < end: time.sleep(0.005)
     assert found, 'it did not come'
@@ -118,7 +118,7 @@ async def middle(selector):
     box = await page.locator(selector).bounding_box()
     return left + box['x'] + box['width'] / 2, top + box['y'] + box['height'] / 2
 async def heard(fact):
-    try: await page.wait_for_function(fact, timeout=5000)
+    try: await page.wait_for_function(fact, timeout=20_000)
     except Late: pass
     return ' | '.join(await page.evaluate('heard.splice(0)'))
 words = await middle('#p')
@@ -230,7 +230,7 @@ screen.settle()
 box = await page.locator('#r').bounding_box()
 pyautogui.moveTo(left + box['x'] + 8, top + box['y'] + box['height'] / 2)
 pyautogui.drag(box['width'] - 16, None)
-try: await page.wait_for_function('r.value > 95', timeout=5000)
+try: await page.wait_for_function('r.value > 95', timeout=20_000)
 except Late: pass
 log(await page.input_value('#r'))
 box = await page.locator('#i').bounding_box()

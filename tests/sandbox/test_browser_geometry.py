@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from PIL import Image, ImageChops, ImageGrab
 from playwright.async_api import async_playwright
+from tests.waiting import GUARD_S
 
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.desktop import Desktop
@@ -73,7 +74,7 @@ class Bench:
         target, _ = await self.open("about:blank", background=True)  # in front, it would hide what is to be measured
         windows = self.browser._windows
         assert windows is not None
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             while target not in windows._open:  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.01)
         await self.close(target)

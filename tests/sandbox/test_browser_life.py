@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from PIL import ImageGrab
+from tests.waiting import GUARD_S, until
 
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.child import NotUp
@@ -81,7 +82,7 @@ async def test_a_killed_chromium_is_noticed_and_comes_back_on_the_same_port(brow
     async with asyncio.TaskGroup() as group:
         watching = group.create_task(browser.watch())
         os.kill(pid, signal.SIGKILL)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             assert (await watching).startswith("chromium was ended by SIGKILL. Its pages are closed.")
     assert not browser.running
     assert browser.fault is not None
@@ -100,11 +101,11 @@ async def test_after_the_last_page_was_closed_the_same_browser_has_a_new_one(bro
             first = (await devtools.event())["params"]["targetInfo"]["targetId"]
             await devtools.call("Target.closeTarget", targetId=first)
             second = ""
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(GUARD_S):
                 while second in {"", first}:
                     second = (await devtools.event())["params"].get("targetInfo", {}).get("targetId", "")
             attached = await devtools.call("Target.attachToTarget", targetId=second, flatten=True)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(GUARD_S):
                 while await devtools.evaluate(attached["sessionId"], "[innerWidth, innerHeight]") != [1440, 900]:
                     pass
         watching.cancel()
@@ -144,7 +145,7 @@ async def test_a_download_lands_in_the_homes_downloads(browser: Browser, web: st
             "Runtime.evaluate", session, expression="document.querySelector('a').click()", userGesture=True
         )
         file = home / "Downloads" / "report.csv"
-        await _until(file.exists)
+        await until(file.exists)
         assert file.read_bytes().startswith(b"<title>home")
         assert await devtools.evaluate(session, "[innerWidth, innerHeight]") == [1440, 900]
 
@@ -158,7 +159,7 @@ async def test_an_alert_is_shown_on_the_screen(browser: Browser, desktop: Deskto
             await _text_of(devtools, session)
             with pytest.raises(DevtoolsError, match="not answered within"):
                 await devtools.call("Runtime.evaluate", session, within_s=0.5, expression="alert('here')")
-        await _until(lambda: ImageGrab.grab(xdisplay=desktop.display).getpixel((1, 980)) != (255, 255, 255))
+        await until(lambda: ImageGrab.grab(xdisplay=desktop.display).getpixel((1, 980)) != (255, 255, 255))
         watching.cancel()
 
 
@@ -173,14 +174,8 @@ async def _text(devtools: Devtools, url: str) -> str:
 
 
 async def _text_of(devtools: Devtools, session: str) -> str:
-    """The page's text once it has some, at most after 5 s."""
-    async with asyncio.timeout(5):
+    """The page's text once it has some."""
+    async with asyncio.timeout(GUARD_S):
         while not (text := await devtools.evaluate(session, "document.body ? document.body.innerText : ''")):  # noqa: ASYNC110 - as below
             await asyncio.sleep(0.02)
     return str(text)
-
-
-async def _until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not fact():  # noqa: ASYNC110 - another process makes it so
-            await asyncio.sleep(0.02)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright.record.reader import read_run
 from cellwright.record.records import CellClosed, LateOutput, Screen, SessionOpened
@@ -29,7 +30,7 @@ async def test_late_output_is_recorded_under_its_cells_number_with_a_later_cell_
         await session.execute("pathlib.Path('said.py').unlink()")
         await session.execute(JAVASCRIPT, language="javascript")
         await session.execute(PYTHON)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(GUARD_S):
             while {"said.js", "said.py"} - {file.path for file in await session.list_files()}:  # noqa: ASYNC110 - the sandbox makes it so
                 await asyncio.sleep(0.05)
     run = read_run(session.run_dir)

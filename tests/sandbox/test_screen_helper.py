@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.waiting import GUARD_S
 
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Language
@@ -165,7 +166,7 @@ async def test_a_button_is_found_by_its_text_and_can_be_clicked(session: Session
     code = """
 await page.evaluate("() => { document.querySelector('button').onclick = () => setTimeout(() => document.querySelector('h2').textContent = 'All done', 700) }")
 pyautogui.click(screen.find_text('submit')[0].center)
-match = screen.wait_text('all DONE', timeout=10)
+match = screen.wait_text('all DONE', timeout=30)
 log(match.text); log(match.center[0] < 200); log(match.confidence > 0.5)
 log(screen.find_text('receipts older than')[0].text)
 log(screen.find_text('Nowhere'))"""
@@ -195,7 +196,7 @@ async def test_a_wait_can_be_interrupted_and_the_next_call_works(
     await _shown(session)
     begun = asyncio.Event()
     running = asyncio.ensure_future(session.execute(code, language=language, on_event=lambda _: begun.set()))
-    await asyncio.wait_for(begun.wait(), 10)
+    await asyncio.wait_for(begun.wait(), GUARD_S)
     asked = time.monotonic()
     await session.interrupt()
     cell: Cell = await running

@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 from starlette.responses import PlainTextResponse
 from tests.sockets.prompt_server import PromptServer
+from tests.waiting import GUARD_S
 
 from cellwright.gateway.connections import HEAD_BYTES, BoundedHead
 
@@ -36,7 +37,7 @@ async def serving() -> AsyncIterator[int]:
 async def said(port: int, *parts: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             for part in parts:
                 writer.write(part)
                 await writer.drain()

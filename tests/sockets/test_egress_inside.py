@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright.egress import EgressProxy
 from cellwright_kernel import egress
@@ -56,7 +57,7 @@ async def outside(path: Path, answer: bytes) -> AsyncIterator[list[bytes]]:
 
 
 async def talk(address: str, port: int, words: bytes) -> bytes:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         reader, writer = await asyncio.open_connection(address, port)
         writer.write(words)
         writer.write_eof()
@@ -125,7 +126,7 @@ async def test_a_port_that_is_taken_is_a_problem_and_no_failure(tmp_path: Path) 
 
 
 async def test_closing_ends_connections_and_frees_the_ports(tmp_path: Path, proxy_port: int) -> None:
-    async with outside(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n"), asyncio.timeout(5):
+    async with outside(tmp_path / "s", b"HTTP/1.1 200 OK\r\n\r\n"), asyncio.timeout(GUARD_S):
         async with Forwarder(settings(tmp_path / "s")):
             reader, writer = await asyncio.open_connection("127.0.0.1", proxy_port)
             writer.write(b"CONNECT x:1 HTTP/1.1\r\n\r\n")

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright.egress import EgressProxy, EgressRequest, Timeouts
 from cellwright.egress.rules import Address
@@ -82,7 +83,7 @@ class Client:
 
 
 async def ask(socket: Path, request: bytes) -> bytes:
-    async with asyncio.timeout(5), Client(socket) as client:
+    async with asyncio.timeout(GUARD_S), Client(socket) as client:
         client.writer.write(request)
         return await client.reader.read(-1)
 
@@ -130,7 +131,7 @@ async def test_a_plain_request_reaches_an_allowed_service(tmp_path: Path) -> Non
 
 async def test_connect_carries_bytes_both_ways_and_their_ends(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(GUARD_S),
         service(echo) as port,
         proxy(tmp_path, f"localhost:{port}") as (socket, told),
         Client(socket) as client,
@@ -186,7 +187,7 @@ async def test_an_upgrade_becomes_a_tunnel(tmp_path: Path) -> None:
         await echo(reader, writer)
 
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(GUARD_S),
         service(serve) as port,
         proxy(tmp_path, f"127.0.0.1:{port}") as (socket, _),
         Client(socket) as client,
@@ -320,7 +321,7 @@ async def test_a_slow_head_and_an_idle_tunnel_end(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_many_connections_at_once_are_served_and_too_many_are_cut(tmp_path: Path) -> None:
     async with service(echo) as port, proxy(tmp_path, f"127.0.0.1:{port}") as (socket, told):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(GUARD_S):
             clients = [await Client(socket).__aenter__() for _ in range(300)]
             connect = f"CONNECT 127.0.0.1:{port} HTTP/1.0\r\n\r\n".encode()
             heads = await asyncio.gather(*(client.head(connect) for client in clients), return_exceptions=True)
@@ -333,7 +334,7 @@ async def test_many_connections_at_once_are_served_and_too_many_are_cut(tmp_path
 
 async def test_closing_ends_every_connection(tmp_path: Path) -> None:
     async with service(echo) as port:
-        async with proxy(tmp_path, f"127.0.0.1:{port}") as (socket, told), asyncio.timeout(5):
+        async with proxy(tmp_path, f"127.0.0.1:{port}") as (socket, told), asyncio.timeout(GUARD_S):
             client = await Client(socket).__aenter__()
             await client.head(f"CONNECT 127.0.0.1:{port} HTTP/1.0\r\n\r\n".encode())
         assert await client.reader.read(-1) == b""

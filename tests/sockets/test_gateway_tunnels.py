@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import uvicorn
 from tests.sockets.prompt_server import PromptServer
+from tests.waiting import GUARD_S
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
@@ -37,7 +38,7 @@ async def address(tmp_path: Path) -> AsyncIterator[str]:
         server = PromptServer(uvicorn.Config(app, log_level="critical", ws="websockets-sansio", lifespan="on"))
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[listener]))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(GUARD_S):
                 while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
                     await asyncio.sleep(0.001)
             await pool.session("one", driver="gateway")
@@ -61,7 +62,7 @@ async def test_nobody_is_answered_before_the_service_is_ready(tmp_path: Path) ->
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/health"
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(GUARD_S),
             asyncio.TaskGroup() as group,
             httpx2.AsyncClient(trust_env=False, verify=False) as client,
         ):

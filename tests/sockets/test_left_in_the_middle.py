@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from tests.sockets.prompt_server import PromptServer
+from tests.waiting import GUARD_S
 
 from cellwright.gateway.app import make_app
 from cellwright.pool import Pool
@@ -24,7 +25,7 @@ TOKEN = "t" * 32
 async def serving(runs: Path) -> AsyncIterator[PromptServer]:
     app = make_app(Pool(Spec(), runs=runs, backend=FakeBackend()), token=TOKEN, hosts=())
     server = PromptServer(uvicorn.Config(app, port=0, log_config=None, lifespan="on", ws="websockets-sansio"))
-    async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(GUARD_S):
         tasks.create_task(server._serve())
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.001)

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
+from tests.waiting import GUARD_S
 
 from cellwright.errors import ModelError, UsageError
 from cellwright.model.base import Call, Delta, Message, OtherItem, Request, Response
@@ -189,7 +190,7 @@ async def test_no_key_and_no_server_is_used_wrongly():
 
 async def test_cancelling_while_the_model_thinks_leaves_no_connection(emulator: Emulator):
     waiting = asyncio.ensure_future(asked(script(emulator, "wait: 0.3\nHi.")))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while not emulator.requests:  # noqa: ASYNC110 - the fact is on the other side of a socket
             await asyncio.sleep(0.01)
     waiting.cancel()

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from fastapi import FastAPI
+from tests.waiting import GUARD_S
 
 from cellwright.errors import UsageError
 from cellwright.gateway import sessions
@@ -264,7 +265,7 @@ async def test_a_stream_that_cannot_begin_is_an_error_of_the_request(client: htt
 async def test_a_reader_who_leaves_does_not_end_the_cell(app: FastAPI, client: httpx2.AsyncClient) -> None:
     await client.post("/v1/sessions", json={"session_id": "mine"})
     await read_one_line(app, "/v1/sessions/mine/cells", b'{"code":"import time; print(1); time.sleep(0.05); print(2)"}')
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while (cell := (await client.get("/v1/sessions/mine/cells/1")).json())["status"] == "running":
             pass
     assert (cell["status"], "".join(output["text"] for output in cell["outputs"])) == ("ok", "1\n2\n")

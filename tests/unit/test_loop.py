@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright.budget import Budget, Meter
 from cellwright.errors import ModelError, SandboxUnavailable, UsageError
@@ -268,7 +269,7 @@ async def test_cancelling_closes_the_run_as_cancelled():
             folders.append(progress.run_dir)
 
     running = asyncio.ensure_future(run("Do it.", model=Slow([]), backend=FakeBackend(), on_progress=see))
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), GUARD_S)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from cellwright import pool as pools
 from cellwright.errors import AtCapacity, SandboxUnavailable
@@ -17,12 +17,6 @@ from cellwright.record.records import SessionClosed
 from cellwright.sandbox.base import Sandbox, Spec
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
-
-
-async def until(fact: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not fact():  # noqa: ASYNC110 - the pool makes it so
-            await asyncio.sleep(0.005)
 
 
 class _Slow(FakeBackend):
@@ -115,13 +109,14 @@ async def test_a_place_that_two_wait_for_is_given_to_one(monkeypatch: pytest.Mon
 
 async def test_a_run_says_why_its_session_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "YIELD_S", 0.0)
-    async with Pool(Spec(), capacity=1, idle_s=0.3, backend=FakeBackend()) as pool:
+    async with Pool(Spec(), capacity=1, backend=FakeBackend()) as pool:
         needed = await pool.session("its place was needed", driver="guide")
         asked = await pool.session("somebody asked", driver="guide")
         await pool.close("somebody asked")
+        stopped = await pool.session("the service was stopped", driver="guide")
+    async with Pool(Spec(), idle_s=0.02, backend=FakeBackend()) as pool:
         idle = await pool.session("idle", driver="guide")
         await until(lambda: not pool._held)
-        stopped = await pool.session("the service was stopped", driver="guide")
     assert [_why_closed(session) for session in (needed, asked, idle, stopped)] == [
         "It had been idle for 0 s, and its place was needed.",
         None,

@@ -21,6 +21,7 @@ def test_another_name_is_an_attribute_error() -> None:
         _ = cellwright.nothing  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_models_library_is_not_loaded_before_it_is_needed() -> None:
     code = "import sys, cellwright.cli.main, cellwright.session; print('openai' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

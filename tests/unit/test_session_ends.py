@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright import session as sessions
 from cellwright.errors import CellwrightError, DiskFull, SessionClosed
@@ -80,7 +81,7 @@ async def lose(backend: FakeBackend) -> None:
 
 async def test_a_session_closes_in_time_while_a_deaf_cell_runs() -> None:
     backend = _Slow()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(GUARD_S):
         async with Session.open(backend=backend) as session:
             backend.made[0].door._transport = deaf = _Deaf()
             running = asyncio.ensure_future(session.execute("1", deadline_s=600))
@@ -95,7 +96,7 @@ async def test_a_session_closes_in_time_while_a_deaf_cell_runs() -> None:
 
 async def test_a_caller_who_leaves_waits_for_a_deaf_cell_no_longer_than_the_ladder() -> None:
     backend = FakeBackend()
-    async with Session.open(backend=backend) as session, asyncio.timeout(10):
+    async with Session.open(backend=backend) as session, asyncio.timeout(GUARD_S):
         backend.made[0].door._transport = deaf = _Deaf()
         running = asyncio.ensure_future(session.execute("1", deadline_s=600))
         await deaf.posted.wait()
@@ -108,7 +109,7 @@ async def test_a_caller_who_leaves_waits_for_a_deaf_cell_no_longer_than_the_ladd
 
 async def test_no_sandbox_is_left_when_a_session_closes_while_one_is_starting() -> None:
     backend = _Slow(start_s=600)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(GUARD_S):
         async with Session.open(backend=backend) as session:
             await lose(backend)
             running = asyncio.ensure_future(session.execute("1"))

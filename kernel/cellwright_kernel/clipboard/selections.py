@@ -203,8 +203,11 @@ class _Thread:
     def _remembered(self) -> bytes:
         """Read what another program has copied, and remember it."""
         self._is_remembering = False
-        text = self._reading.text(self._selections["CLIPBOARD"])
-        if text and not self._is_remembering:  # else another one has copied meanwhile
+        selection = self._selections["CLIPBOARD"]
+        owner = self._link.display.get_selection_owner(selection)
+        text = self._reading.text(selection)
+        # word that it has copied may come only now: then it is read once more, if it is still there
+        if text and self._link.display.get_selection_owner(selection) == owner:  # else another one has copied meanwhile
             self._held["CLIPBOARD"] = _Held(text, is_ours=False)
         return text
 

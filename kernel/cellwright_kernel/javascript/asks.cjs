@@ -6,6 +6,8 @@
 
 const { afterwards } = require('./timers.cjs');
 
+const { Error, Map, Object, Promise } = globalThis;
+
 class Asks {
   #channel;
   #origins;
@@ -33,12 +35,15 @@ class Asks {
   /** An answer from the Python side. */
   take({ call, value, error }) {
     const asked = this.#calls.get(call);
-    this.#calls.delete(call);
     if (!asked) return;
-    if (!error) return asked.resolve(value);
-    asked.failure.name = error.name;
-    asked.failure.message = error.message;
-    asked.reject(asked.failure);
+    if (error) {
+      asked.failure.name = error.name;
+      asked.failure.message = error.message;
+      asked.reject(asked.failure);
+    } else {
+      asked.resolve(value);
+    }
+    this.#calls.delete(call); // last: what a stop hits is said again
   }
 }
 

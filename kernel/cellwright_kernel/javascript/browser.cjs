@@ -12,19 +12,24 @@ const { inspect } = require('node:util');
 const acorn = require('internal/deps/acorn/acorn/dist/acorn');
 const { compactSoon } = require('./compact.cjs');
 const { OpenDialogs } = require('./dialogs.cjs');
+const { PAGES_MS, havePatience } = require('./patient.cjs');
 const { preparePictures } = require('./pictures.cjs');
+const { givesSignOfLife } = require('./sign_of_life.cjs');
+const { silentPages } = require('./silent.cjs');
+const { loadNeeded } = require('./unfinished.cjs');
+
+const { Date, Error, Object, Promise, Reflect, Set, String, WeakSet, process, setTimeout } = globalThis;
 
 const NAMES = ['browser', 'context', 'page'];
 const NAMING = [...NAMES, 'ui']; // `ui` reads pages through the same objects
 const WORDS = /\b(browser|context|page|ui)\b/;
-const CONNECT_MS = 10_000;
+const CONNECT_MS = 13_000; // of these, 3 s are for pages that do not answer
+const ALIVE_MS = 5_000; // of a sign of life before anything was asked of it: it may still be starting
 const ANSWER_MS = 2_000; // of a sign of life; 1 ms is usual, and a page that computes or shows a dialog does not lengthen it
 const RESTART_MS = 5_000;
 const TRY_EVERY_MS = 100;
 const NEW_BROWSER = 'The browser was closed or restarted: `browser`, `context` and `page` are new objects.';
 const NEW_PAGE = 'The page was closed or has crashed: `page` is now another page of the same browser.';
-
-const { setTimeout } = globalThis;
 
 class BrowserHangs extends Error {
   constructor(waitedMs) {
@@ -39,9 +44,10 @@ class BrowserLink {
   #crashed = new WeakSet();
   #bound = {};
   // whether cells that do not name the objects get living ones too: a function of an earlier cell may use them. Not before
-  // they were named, and not after they could not be made for such a cell
+  // they were named, and not after they could not be made for such a cell, or the browser kept silent: it would again
   #isKept = false;
   dialogs = new OpenDialogs();
+  loading = (load) => load();
 
   constructor(outputs, origins) {
     this.#outputs = outputs;
@@ -51,7 +57,7 @@ class BrowserLink {
   /** Define what this cell names and is not there yet, then go on. */
   bind(code, evaluator, goOn) {
     const isNamed = WORDS.test(code) && names(code);
-    if (!process.env.CELLWRIGHT_CDP || !(isNamed || this.#isKept)) return goOn();
+    if (!(isNamed || this.#isKept) || !process.env.CELLWRIGHT_CDP) return goOn();
     const lexical = new Set(evaluator.lexicalNames());
     const wanted = NAMES.filter((name) => !lexical.has(name) && this.#isFree(name));
     if (!wanted.length || (!isNamed && this.#looksAlive())) return goOn();
@@ -102,7 +108,13 @@ class BrowserLink {
   async #objects(isNamed, pageIsOurs) {
     this.#isKept = isNamed;
     const had = this.#attached;
-    const attached = had ? await this.#living(had, pageIsOurs, isNamed ? RESTART_MS : 0) : await this.#connect(0);
+    let attached;
+    try {
+      attached = had ? await this.#living(had, pageIsOurs, isNamed ? RESTART_MS : 0) : await this.#connect(0);
+    } catch (error) {
+      if (error instanceof BrowserHangs) this.#isKept = false;
+      throw error;
+    }
     this.#isKept = true;
     this.#attached = attached;
     return attached;
@@ -130,8 +142,10 @@ class BrowserLink {
 
   /** Connect, once more until `waitMs` are over: where Chromium is being started again, that takes a moment. */
   async #connect(waitMs) {
-    const { chromium } = playwright();
+    this.loading(loadNeeded);
+    const { chromium } = this.loading(playwright);
     compactSoon();
+    if (!(await givesSignOfLife(process.env.CELLWRIGHT_CDP, ALIVE_MS))) throw new BrowserHangs(ALIVE_MS);
     const end = Date.now() + waitMs;
     for (;;) {
       try {
@@ -146,9 +160,12 @@ class BrowserLink {
 
   async #connectOnce(chromium) {
     const artifactsDir = process.env.CELLWRIGHT_DOWNLOADS;
+    const began = Date.now();
     const browser = await chromium.connectOverCDP(process.env.CELLWRIGHT_CDP, { timeout: CONNECT_MS, artifactsDir });
     try {
-      return await this.#made(browser);
+      const attached = await this.#made(browser);
+      if (Date.now() - began >= PAGES_MS) await this.#tellSilent(attached);
+      return attached;
     } catch (error) {
       // another one is made at the next try, and this one would stay as long as the kernel; Chromium itself goes on
       browser.close().catch(() => {});
@@ -165,6 +182,14 @@ class BrowserLink {
     this.#prepare(page);
     preparePictures(page, (sentence) => this.#outputs.notice(sentence));
     return { browser, session, context, page };
+  }
+
+  async #tellSilent(attached) {
+    try {
+      for (const sentence of await silentPages(attached)) this.#outputs.notice(sentence);
+    } catch {
+      return; // it goes without saying: the pages that answer are there
+    }
   }
 
   async #livingPage(context) {
@@ -199,11 +224,11 @@ class BrowserLink {
     const connection = page._connection;
     const send = connection?.sendMessageToServer;
     if (typeof send !== 'function' || connection.isGuarded) return;
-    connection.isGuarded = true;
     connection.sendMessageToServer = (...args) => {
       if (this.#origins.known()?.interrupted) return new Promise(() => {});
       return Reflect.apply(send, connection, args);
     };
+    connection.isGuarded = true; // last: a stop may come between
   }
 }
 
@@ -224,6 +249,7 @@ function isTimeout(error) {
 }
 
 function playwright() {
+  havePatience();
   return require(path.join(path.dirname(process.execPath), 'package'));
 }
 

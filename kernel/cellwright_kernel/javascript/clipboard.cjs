@@ -6,6 +6,8 @@
 
 const { offer } = require('./asks.cjs');
 
+const { Object, TypeError } = globalThis;
+
 function installClipboard(asks) {
   const clipboard = {
     /** The text that was copied last; '' when there is none. */

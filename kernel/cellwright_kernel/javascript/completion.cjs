@@ -6,6 +6,8 @@
 
 const acorn = require('internal/deps/acorn/acorn/dist/acorn');
 
+const { Object, Set } = globalThis;
+
 const PATH = /(?:([\w$]+(?:\.[\w$]+)*)\.)?([\w$]*)$/u;
 const MAX_MATCHES = 200;
 const PARSE = { ecmaVersion: 'latest', sourceType: 'script', allowAwaitOutsideFunction: true, allowImportExportEverywhere: true };

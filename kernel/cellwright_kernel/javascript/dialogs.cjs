@@ -7,9 +7,9 @@
 
 const { inspect } = require('node:util');
 
-const DISMISS_MS = 400; // the next rung of the deadline's ladder follows the interrupt after a second; 5 ms are usual
+const { Set, setTimeout, clearTimeout } = globalThis;
 
-const { setTimeout, clearTimeout } = globalThis;
+const DISMISS_MS = 400; // the next rung of the deadline's ladder follows the interrupt after a second; 5 ms are usual
 
 class OpenDialogs {
   #open = new Set();

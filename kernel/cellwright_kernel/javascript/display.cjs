@@ -5,9 +5,13 @@
 // or WebP does; the kernel host decodes it.
 'use strict';
 
+const { Blob, Buffer } = require('node:buffer');
 const fs = require('node:fs');
 const { types } = require('node:util');
+const { own } = require('./own.cjs');
 const { valueText } = require('./values.cjs');
+
+const { ArrayBuffer, Object, Promise } = globalThis;
 
 const MAGIC = [
   ['image/png', (bytes) => bytes.subarray(0, 8).equals(Buffer.from('89504e470d0a1a0a', 'hex'))],
@@ -44,7 +48,7 @@ function installDisplay(outputs, origins) {
     if (found) outputs.shown({ [found[0]]: bytes.toString('base64') });
     else if (bytes && otherKind(bytes)) outputs.notice(otherKind(bytes));
     else if (bytes && typeof value === 'string') outputs.notice('What was shown is no picture: its base64 does not decode to one.');
-    else outputs.shown({ 'text/plain': (typeof value === 'string' ? value : valueText(value)).toWellFormed() });
+    else outputs.shown({ 'text/plain': own.toWellFormed(typeof value === 'string' ? value : valueText(value)) });
   }
 
   Object.defineProperty(globalThis, 'display', { value: display, writable: true, configurable: true, enumerable: true });

@@ -9,8 +9,14 @@ const os = require('node:os');
 const path = require('node:path');
 const { fileURLToPath } = require('node:url');
 const { inspect } = require('node:util');
+const { own } = require('./own.cjs');
+
+const { Array, Error, Map, Math, Number, Object, String, process } = globalThis;
 
 const MAX_LINES = 80;
+const UNTOLD =
+  'Something was thrown that cannot be told. Usually a cell has changed what JavaScript itself needs, such as a method of Array. ' +
+  'Put it back, or restart the kernel.';
 const PLAYWRIGHT = path.join(path.dirname(process.execPath), 'package') + path.sep;
 const CELL = /<cell-((?:attached-)?\d+)>:(\d+):(\d+)/g;
 
@@ -33,8 +39,12 @@ function installErrors() {
   Error.prepareStackTrace = (error, sites) => {
     // Playwright reads the name of its own function out of such a stack, for its messages
     const isForPlaywright = !error.message && sites.length > 0 && isOfPlaywright(sites[0]);
-    const shown = sites.filter((site) => isOwn(site) || (isForPlaywright && isOfPlaywright(site)));
-    return heading(error) + shown.map((site) => `\n    at ${place(String(site))}`).join('');
+    let stack = heading(error);
+    for (let at = 0; at < sites.length; at++) {
+      const site = sites[at];
+      if (isOwn(site) || (isForPlaywright && isOfPlaywright(site))) stack += `\n    at ${place(String(site))}`;
+    }
+    return stack;
   };
 }
 
@@ -44,7 +54,7 @@ function isOfPlaywright(site) {
 
 function heading(error) {
   try {
-    return Error.prototype.toString.call(error);
+    return own.errorText(error);
   } catch {
     return 'Error';
   }
@@ -67,7 +77,15 @@ function place(frame) {
 }
 
 /** Jupyter's `error` content for anything that was thrown. */
-function describe(thrown, before = []) {
+function describe(thrown, before) {
+  try {
+    return described(thrown, before);
+  } catch {
+    return content('Error', UNTOLD, [`Error: ${UNTOLD}`]);
+  }
+}
+
+function described(thrown, before = []) {
   if (thrown instanceof Exit) return content(thrown.name, thrown.message, [`${thrown.name}: ${thrown.message}`]);
   const isError = Error.isError(thrown) || thrown instanceof Error;
   let text;
@@ -122,11 +140,13 @@ function content(ename, evalue, lines) {
     const half = MAX_LINES / 2;
     lines = [...lines.slice(0, half), `    [${missing} ${missing > 1 ? 'lines' : 'line'} left out]`, ...lines.slice(-half)];
   }
-  return { ename: wellFormed(ename), evalue: wellFormed(evalue), traceback: lines.map(wellFormed) };
+  const traceback = [];
+  for (let at = 0; at < lines.length; at++) traceback[at] = wellFormed(lines[at]);
+  return { ename: wellFormed(ename), evalue: wellFormed(evalue), traceback };
 }
 
 function wellFormed(text) {
-  return String(text).toWellFormed();
+  return own.toWellFormed(String(text));
 }
 
 function nameOf(error) {

@@ -6,6 +6,11 @@
 
 const { Session } = require('node:inspector');
 
+const { BigInt, JSON, Math, Number, SyntaxError } = globalThis;
+const { hasOwn } = Object;
+const { apply } = Reflect;
+const { post } = Session.prototype;
+
 class Evaluator {
   #session = new Session();
   #take; // the inspector's id of a function that keeps what it is given
@@ -28,13 +33,14 @@ class Evaluator {
   evaluate(expression, done) {
     const options = { expression, replMode: true, awaitPromise: true, disableBreaks: true };
     this.#post('Runtime.evaluate', options, (error, answer) => {
-      if (error) return done({ stopped: true });
+      if (error) return done({ __proto__: null, stopped: true });
       const { result, exceptionDetails } = answer;
-      if (!exceptionDetails) return done({ value: this.#actual(result) });
+      if (!exceptionDetails) return done({ __proto__: null, value: this.#actual(result) });
       const thrown = this.#actual(exceptionDetails.exception ?? result);
       // only what does not compile is reported with a script; what is thrown comes as a rejected promise
-      if (exceptionDetails.scriptId === undefined || !(thrown instanceof SyntaxError)) return done({ thrown });
-      done({ syntaxError: thrown, line: exceptionDetails.lineNumber + 1, column: exceptionDetails.columnNumber + 1 });
+      if (exceptionDetails.scriptId === undefined || !(thrown instanceof SyntaxError)) return done({ __proto__: null, thrown });
+      const { lineNumber, columnNumber } = exceptionDetails;
+      done({ __proto__: null, syntaxError: thrown, line: lineNumber + 1, column: columnNumber + 1 });
     });
   }
 
@@ -56,16 +62,14 @@ class Evaluator {
   }
 
   #post(method, options, done) {
-    this.#session.post(method, options, done);
+    apply(post, this.#session, [method, options, done]);
   }
 
   #actual(remote) {
     if (remote.objectId) {
-      const options = {
-        objectId: this.#take,
-        functionDeclaration: 'function (value) { this(value) }',
-        arguments: [{ objectId: remote.objectId }],
-      };
+      const given = [{ objectId: remote.objectId }];
+      given.toJSON = undefined; // the inspector is spoken to in JSON, of which a library may have given arrays its own
+      const options = { objectId: this.#take, functionDeclaration: 'function (value) { this(value) }', arguments: given };
       this.#taken = undefined;
       this.#post('Runtime.callFunctionOn', options);
       const value = this.#taken;
@@ -77,7 +81,7 @@ class Evaluator {
       const text = remote.unserializableValue;
       return text.endsWith('n') ? BigInt(text.slice(0, -1)) : Number(text);
     }
-    return remote.subtype === 'null' ? null : remote.value;
+    return remote.subtype === 'null' ? null : hasOwn(remote, 'value') ? remote.value : undefined;
   }
 }
 

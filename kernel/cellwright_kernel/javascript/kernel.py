@@ -68,6 +68,10 @@ class JavaScriptKernel(Answering):
         if self._running is not None:
             self.node.interrupt(self._running.cell.serial)
 
+    def coming(self) -> None:
+        """Have Node wake up while the request is being read and checked."""
+        self.node.wake()
+
     def before(self, request: dict[str, Any]) -> None:
         """Have Node compute while busy is being said (0.1 ms), unless something has to be there first."""
         code = request["content"].get("code")
@@ -75,10 +79,13 @@ class JavaScriptKernel(Answering):
             self._begin(request)
 
     def _begin(self, parent: dict[str, Any]) -> None:
-        cell, name = self._posted(parent)
-        self.publisher.open(cell)
+        self._serial += 1
+        number, name = self._numbered(parent)
         code = str(parent["content"].get("code", ""))
-        answer = self.node.ask({"do": "run", "cell": cell.serial, "number": name, "code": code})
+        # first: Node computes while the rest is done, and what it says is read only after
+        answer = self.node.ask({"do": "run", "cell": self._serial, "number": name, "code": code})
+        cell = Posted(self._serial, number, extract_header(parent))
+        self.publisher.open(cell)
         self._running = _Running(cell, answer)
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
@@ -97,15 +104,14 @@ class JavaScriptKernel(Answering):
         reply = {**status, "execution_count": cell.number, "user_expressions": {}, "payload": []}
         self.session.send(stream, "execute_reply", reply, parent, ident=ident)
 
-    def _posted(self, parent: dict[str, Any]) -> tuple[Posted, str]:
+    def _numbered(self, parent: dict[str, Any]) -> tuple[int, str]:
         """A cell has the number that the kernel host says; what an attached client sends, a count and names of its own."""
-        self._serial += 1
         note = parent["metadata"].get("cellwright")
         number = note.get("cell") if isinstance(note, dict) else None
         if isinstance(number, int):
-            return Posted(self._serial, number, extract_header(parent)), f"{number}"
+            return number, f"{number}"
         self._attached += 1
-        return Posted(self._serial, self._attached, extract_header(parent)), f"attached-{self._attached}"
+        return self._attached, f"attached-{self._attached}"
 
     async def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
         """What may stand at the cursor."""

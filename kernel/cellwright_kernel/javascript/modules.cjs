@@ -7,16 +7,39 @@
 const { createRequire, registerHooks } = require('node:module');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
+const { havePatience } = require('./patient.cjs');
 const { IMPORT, IMPORT_META } = require('./source.cjs');
+const { Unfinished, loadNeeded } = require('./unfinished.cjs');
+
+const { Object, SyntaxError, process } = globalThis;
 
 const OWN = pathToFileURL(__filename).href;
 const PLAYWRIGHT = /^playwright(-core)?(\/.*)?$/;
 const PACKAGE = path.join(path.dirname(process.execPath), 'package');
 
 class Modules {
+  #unfinished = new Unfinished();
+  #origins;
+  loading = (load) => load();
+
+  constructor(origins) {
+    this.#origins = origins;
+  }
+
   install() {
-    registerHooks({ resolve: (name, context, next) => this.#resolve(name, context, next) });
-    const require = (name) => createRequire(place())(name);
+    registerHooks({
+      resolve: (name, context, next) => {
+        const found = this.#resolve(name, context, next);
+        this.#unfinished.asked(found.url, this.#origins.known());
+        return found;
+      },
+    });
+    const require = (name) => {
+      const load = () => createRequire(place())(name);
+      if (!PLAYWRIGHT.test(name)) return load();
+      this.loading(loadNeeded);
+      return this.loading(load);
+    };
     Object.defineProperties(require, {
       resolve: { get: () => createRequire(place()).resolve },
       cache: { get: () => createRequire(place()).cache },
@@ -32,9 +55,15 @@ class Modules {
     });
   }
 
+  /** After an interrupt, with nothing else on the stack. */
+  forgetUnfinished() {
+    this.#unfinished.forget();
+  }
+
   #resolve(name, context, next) {
     const found = PLAYWRIGHT.exec(name);
     if (found) {
+      havePatience();
       const isImport = context.conditions.includes('import');
       const file = path.join(PACKAGE, found[2] ?? (isImport ? 'index.mjs' : 'index.js'));
       return next(isImport ? pathToFileURL(file).href : file, context);

@@ -10,14 +10,17 @@ const ROOM_BYTES = 64 * 1024 * 1024;
 
 /** One cell, as the sender of outputs. Lives as long as anything that it started. */
 class Origin {
+  serial;
+  number;
+  room = ROOM_BYTES; // bytes that it may still send; what comes after is cut at the source
+  surplus = null; // what came after
+  interrupted = false;
+  open = true;
+  pending = []; // promises of pictures that were given to display()
+
   constructor(serial, number) {
     this.serial = serial;
     this.number = number;
-    this.room = ROOM_BYTES; // bytes that it may still send; what comes after is cut at the source
-    this.surplus = null; // what came after
-    this.interrupted = false;
-    this.open = true;
-    this.pending = []; // promises of pictures that were given to display()
   }
 }
 

@@ -4,6 +4,10 @@
 // end is kept, because it is where a program says how it went, and the rest is counted.
 'use strict';
 
+const { own } = require('./own.cjs');
+
+const { Math, Object } = globalThis;
+
 const TAIL_CHARS = 64 * 1024;
 
 class Outputs {
@@ -25,7 +29,7 @@ class Outputs {
 
   /** Messages that show a cell's value, to be sent with its answer. */
   result(text) {
-    return this.#fitting({ type: 'result', text: text.toWellFormed() }, text.length);
+    return this.#fitting({ type: 'result', text: own.toWellFormed(text) }, text.length);
   }
 
   /** `data`: MIME type -> text or base64. */
@@ -35,7 +39,7 @@ class Outputs {
   }
 
   notice(sentence) {
-    this.shown({ 'text/plain': sentence.toWellFormed() }, 'notice');
+    this.shown({ 'text/plain': own.toWellFormed(sentence) }, 'notice');
   }
 
   error(content) {
@@ -54,7 +58,7 @@ class Outputs {
     origin.surplus = null;
     let missing = surplus.missing;
     for (const [message, text] of surplus.pieces) {
-      this.#channel.send({ ...message, cell: origin.serial, text: text.toWellFormed(), missing });
+      this.#channel.send({ ...message, cell: origin.serial, text: own.toWellFormed(text), missing });
       missing = 0;
     }
   }
@@ -66,7 +70,7 @@ class Outputs {
       if (!text) return;
     }
     origin.room -= text.length;
-    this.#channel.send({ ...message, cell: origin.serial, text: text.toWellFormed() });
+    this.#channel.send({ ...message, cell: origin.serial, text: own.toWellFormed(text) });
   }
 
   /** Keep the end of what is beyond the cell's room; return what still has room. */

@@ -4,13 +4,13 @@
 // here, as in Python: how long a font is waited for. Playwright's own wait of 30 s is switched off by the environment.
 'use strict';
 
+const { Object, Promise, Reflect, setTimeout, clearTimeout } = globalThis;
+
 const FONTS_MS = 2_000;
 const PAGE_MS = 3_000;
 const WITHOUT_FONTS =
   `A font of the page had not come after ${FONTS_MS / 1000} s. The picture shows the page as it is without it: ` +
   'text may be missing, or stand in another font.';
-
-const { setTimeout, clearTimeout } = globalThis;
 
 /** Have all pages take pictures like this. */
 function preparePictures(page, say) {

@@ -5,10 +5,15 @@
 // told, and the kernel goes on; each start of a child is told, so that what was said before it stands before what it writes.
 'use strict';
 
+const { Buffer } = require('node:buffer');
 const childProcess = require('node:child_process');
 const fs = require('node:fs');
 const { syncBuiltinESMExports } = require('node:module');
 const { Exit, describe } = require('./errors.cjs');
+const { own } = require('./own.cjs');
+
+const { Object, process } = globalThis;
+const { apply } = Reflect;
 
 const CELLS_SCORE = '1000'; // as in processes.py
 
@@ -25,9 +30,27 @@ function installProcess(outputs, origins) {
   process.exit = (code) => {
     throw new Exit(code);
   };
-  process.on('uncaughtException', (error) => tell(outputs, origins, 'Uncaught exception', error));
-  process.on('unhandledRejection', (reason) => tell(outputs, origins, 'Unhandled promise rejection', reason));
+  keepListening({
+    uncaughtException: (error) => tell(outputs, origins, 'Uncaught exception', error),
+    unhandledRejection: (reason) => tell(outputs, origins, 'Unhandled promise rejection', reason),
+  });
   announceChildren(outputs);
+}
+
+/** Also where cells remove all listeners, as code does that tests itself: without one, Node ends. */
+function keepListening(listeners) {
+  const { listenerCount, on } = process;
+  const listen = () => {
+    for (const name in listeners) {
+      if (apply(listenerCount, process, [name, listeners[name]]) === 0) apply(on, process, [name, listeners[name]]);
+    }
+  };
+  for (const name of ['off', 'removeListener', 'removeAllListeners']) {
+    const native = process[name];
+    const value = Object.defineProperty((...args) => (apply(native, process, args), listen(), process), 'name', { value: name });
+    Object.defineProperty(process, name, { value, writable: true, configurable: true });
+  }
+  listen();
 }
 
 function announceChildren(outputs) {
@@ -52,12 +75,16 @@ function goesFirst(pid) {
 }
 
 function tell(outputs, origins, what, error) {
-  const origin = origins.known() ?? origins.current();
-  if (origin?.interrupted) return;
-  origins.run(origin, () => {
-    if (error instanceof Exit) outputs.notice(`${error.message}`);
-    else outputs.stream('stderr', `${what} (the kernel goes on):\n${describe(error).traceback.join('\n')}\n`);
-  });
+  try {
+    const origin = origins.known() ?? origins.current();
+    if (origin?.interrupted) return;
+    origins.run(origin, () => {
+      if (error instanceof Exit) outputs.notice(`${error.message}`);
+      else outputs.stream('stderr', `${what} (the kernel goes on):\n${own.join(describe(error).traceback, '\n')}\n`);
+    });
+  } catch {
+    return; // Node would end
+  }
 }
 
 module.exports = { installProcess };

@@ -2,7 +2,8 @@
 
 Flows in: Node's messages, and bytes that child processes wrote to Node's descriptors 1 and 2. Flows out: the same messages
 that the Python kernel sends. Decided here: what is one `stream` message: a run of writes to one stream, until something
-else is said, 64 KiB, or 50 ms; and which cell owns what nobody can be found for: the one that was posted last.
+else is said, 64 KiB, or 50 ms; that what a cell says after its first 200 messages is gathered likewise, whatever it is said
+to, since Node says things faster than messages are sent; and which cell owns what nobody can be found for: the one that was posted last.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cellwright_kernel import runs
 from cellwright_kernel.iopub import Iopub
 
 _FLUSH_AFTER_S: Final = 0.05
 _RUN_CHARS: Final = 64 * 1024
+_MIXED: Final = "mixed"
+"""Stands in a stream's place where texts of several kinds are gathered."""
 _CELLS_KNOWN: Final = 10_000
 """Cells whose late output still finds its owner."""
 
@@ -48,6 +52,9 @@ class Publisher:
         self._texts: list[str] = []
         self._chars = 0
         self._missing = 0
+        self._runs = runs.Runs()
+        self._short: dict[int, int] = {}
+        """Serial number -> short messages that were sent; of cells that are known."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -59,7 +66,8 @@ class Publisher:
         """Get to know a cell."""
         self._cells[cell.serial] = cell
         if len(self._cells) > _CELLS_KNOWN:
-            self._cells.popitem(last=False)
+            serial, _ = self._cells.popitem(last=False)
+            self._short.pop(serial, None)
 
     def take(self, message: Message) -> None:
         """Take an output from Node."""
@@ -80,14 +88,13 @@ class Publisher:
 
     def write(self, serial: int, name: str, text: str, missing: int = 0) -> None:
         """Take text of `stdout` or `stderr`."""
+        if not missing and self._is_gathered(serial, name, text):
+            return
         if self._run != (serial, name) or missing or self._chars + len(text) > _RUN_CHARS:
             self.flush()
             self._run = (serial, name)
             self._missing = missing
-        self._texts.append(text)
-        self._chars += len(text)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_FLUSH_AFTER_S, self.flush)
+        self._gather(text)
 
     def flush(self) -> None:
         """Send what is gathered of a stream."""
@@ -98,6 +105,9 @@ class Publisher:
             return
         (serial, name), self._run = self._run, None
         text, self._texts, self._chars = "".join(self._texts), [], 0
+        if name == _MIXED:
+            self._publish(serial, "display_data", runs.content_of(text), {"runs": self._runs.take()})
+            return
         note = {"missing_chars": self._missing} if self._missing else {}
         self._publish(serial, "stream", {"name": name, "text": text}, note)
 
@@ -110,8 +120,28 @@ class Publisher:
         self.flush()
 
     def _show(self, serial: int, data: dict[str, str], source: str, note: dict[str, Any]) -> None:
+        if not note and data.keys() == {"text/plain"} and self._is_gathered(serial, source, data["text/plain"]):
+            return
         content = {"data": data, "metadata": {"cellwright": {"source": source}}, "transient": {}}
         self._send(serial, "display_data", content, {**note, "source": source})
+
+    def _is_gathered(self, serial: int, kind: str, text: str) -> bool:
+        """Gather a text if its cell has said much and this is short."""
+        if self._short.get(serial, 0) < runs.SINGLY or len(text) >= runs.SHORT:
+            return False
+        is_full = self._chars + len(text) > _RUN_CHARS or self._runs.texts >= runs.MOST
+        if is_full or self._run != (serial, _MIXED):
+            self.flush()
+            self._run = (serial, _MIXED)
+        self._runs.add(kind, len(text))
+        self._gather(text + runs.separator(kind))
+        return True
+
+    def _gather(self, text: str) -> None:
+        self._texts.append(text)
+        self._chars += len(text)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_AFTER_S, self.flush)
 
     def _send(self, serial: int, msg_type: str, content: Message, note: dict[str, Any] | None = None) -> None:
         self.flush()
@@ -120,6 +150,8 @@ class Publisher:
     def _publish(self, serial: int, msg_type: str, content: Message, note: dict[str, Any]) -> None:
         cell = self._cells.get(serial) or self._cells.get(self.latest)
         if cell is not None:
+            if len(content.get("text", "")) < runs.SHORT:
+                self._short[cell.serial] = self._short.get(cell.serial, 0) + 1
             metadata = {"cellwright": note} if note else {}
             self._iopub.gate.run(lambda: self._iopub.message(msg_type, content, cell.header, metadata))
 

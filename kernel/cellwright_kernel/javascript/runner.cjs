@@ -32,7 +32,7 @@ const interrupts = new Interrupts(requestsFd, controlFd, cellsFd);
 const channel = new Channel(messagesFd);
 const origins = new Origins();
 const outputs = new Outputs(channel, origins);
-const modules = new Modules();
+const modules = new Modules(origins);
 installErrors();
 installConsole(outputs);
 installDisplay(outputs, origins);
@@ -45,14 +45,16 @@ installClipboard(asks);
 installUi(asks, () => browser.connected);
 const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
-const cells = new Cells({ channel, origins, outputs, evaluator, browser });
+const cells = new Cells({ channel, origins, outputs, evaluator, browser, modules });
 installProcess(outputs, origins);
+browser.loading = modules.loading = (load) => interrupts.loading(load);
 cells.wasInterrupted = (serial) => interrupts.wasAsked(serial);
 cells.wasStopped = (serial) => interrupts.wasStopped(serial);
 
 function take(request) {
   if (request.do === 'run') cells.run(request);
   else if (request.do === 'tell') asks.take(request);
+  else if (request.do === 'fail') cells.fail(request);
   else channel.send({ type: 'answer', id: request.id, content: completion[request.do](request) });
 }
 

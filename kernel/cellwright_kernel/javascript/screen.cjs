@@ -4,8 +4,11 @@
 // the forms of JavaScript: milliseconds, `{ x, y, width, height }`, a PNG as a Buffer, names in camel case beside Python's.
 'use strict';
 
+const { Buffer } = require('node:buffer');
 const { inspect } = require('node:util');
 const { offer } = require('./asks.cjs');
+
+const { Array, Number, Object, RangeError, TypeError } = globalThis;
 
 const LONGEST_MS = 600_000;
 

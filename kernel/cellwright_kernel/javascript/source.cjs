@@ -11,6 +11,8 @@ const walk = require('internal/deps/acorn/acorn-walk/dist/walk');
 const { stripTypeScriptTypes } = require('node:module');
 const { setShift } = require('./errors.cjs');
 
+const { JSON, RegExp, SyntaxError } = globalThis;
+
 const PARSE = {
   ecmaVersion: 'latest',
   sourceType: 'script',

@@ -7,6 +7,10 @@
 const timers = require('node:timers');
 const { syncBuiltinESMExports } = require('node:module');
 const { inspect, promisify } = require('node:util');
+const { own } = require('./own.cjs');
+
+const { Object, Promise, clearTimeout, clearInterval, clearImmediate, fetch } = globalThis;
+const { apply } = Reflect;
 
 function installTimers(origins) {
   for (const name of ['setTimeout', 'setInterval', 'setImmediate']) {
@@ -16,7 +20,6 @@ function installTimers(origins) {
   guardPromised(require('node:timers/promises'), ['setTimeout', 'setImmediate'], origins);
   syncBuiltinESMExports();
   showBriefly();
-  const { fetch } = globalThis;
   const guardedFetch = (...args) => afterwards(origins, fetch(...args));
   globalThis.fetch = Object.defineProperty(guardedFetch, 'name', { value: 'fetch' });
 }
@@ -48,7 +51,7 @@ function guard(native, origins) {
     if (typeof callback !== 'function' || !origin) return native(callback, ...rest);
     return native(function (...args) {
       if (origin.interrupted) clearInterval(this);
-      else Reflect.apply(callback, this, args);
+      else apply(callback, this, args);
     }, ...rest);
   }
   const promised = native[promisify.custom];
@@ -68,7 +71,8 @@ function afterwards(origins, promise) {
   const origin = origins.known();
   if (!origin) return promise;
   const never = () => new Promise(() => {});
-  return promise.then(
+  return own.then(
+    promise,
     (value) => (origin.interrupted ? never() : value),
     (reason) => {
       if (origin.interrupted) return never();

@@ -10,6 +10,7 @@ const path = require('node:path');
 const { inspect } = require('node:util');
 const vm = require('node:vm');
 const { offer } = require('./asks.cjs');
+const { awaitedBy } = require('./silent.cjs');
 
 const functionIn = (name) => vm.runInThisContext(`(${fs.readFileSync(path.join(__dirname, '..', 'ui', name), 'utf8')})`);
 const MEASURE = functionIn('page.js');
@@ -20,10 +21,11 @@ const FRAME_MS = 1_000;
 const FRAMES = 30;
 const PAGES = 50;
 const AGAIN_MS = 100;
-const SILENT = 'it is very large, computes, or shows a dialog. Its elements are not listed.';
+const SILENT = 'it is very large, computes, or shows a dialog';
 const NO_BROWSER = 'Pages are not listed: the browser cannot be reached. Name `page` in a cell to connect anew.';
 
-const { setTimeout, clearTimeout } = globalThis;
+const { Array, Date, Error, Math, Number, Object, Promise, RangeError, String, TypeError } = globalThis;
+const { process, setTimeout, clearTimeout } = globalThis;
 
 class Ui {
   #asks;
@@ -106,11 +108,20 @@ async function answerOf(page, asked, limitMs) {
   try {
     return await asked(page);
   } catch (error) {
-    const isLate = error.isLate || error.name === 'TimeoutError';
-    const late = `did not answer within ${limitMs / 1_000} s: ${SILENT}`;
-    const why = isLate ? late : `was not read: ${String(error.message).split('\n')[0]}`;
+    const late = async () =>
+      `did not answer within ${limitMs / 1_000} s: ${await whyLate(page)}. Its elements are not listed.`;
+    const why = isLate(error) ? await late() : `was not read: ${String(error.message).split('\n')[0]}`;
     return { url: page.url(), problem: `The page ${page.url()} ${why}` };
   }
+}
+
+function isLate(error) {
+  return error.isLate || error.name === 'TimeoutError';
+}
+
+async function whyLate(page) {
+  const awaited = await awaitedBy(page).catch(() => null);
+  return awaited === null ? SILENT : `it is still loading ${awaited}, whose server has not answered yet`;
 }
 
 async function measured(page) {
@@ -118,13 +129,40 @@ async function measured(page) {
 }
 
 async function read(page) {
-  const snapshot = await within(SNAPSHOT_MS, page.ariaSnapshotJSON({ mode: 'ai', boxes: true, timeout: SNAPSHOT_MS }));
+  let snapshot;
+  try {
+    snapshot = await snapshotOf(page, 'ai', SNAPSHOT_MS);
+  } catch (error) {
+    const silent = isLate(error) ? await silentFrame(page) : undefined;
+    if (!silent) throw error;
+    const own = await snapshotOf(page, 'default', MEASURE_MS); // without frames
+    return { snapshot: own, frames: {}, left_out: frameSilent(page.url(), silent.url()) };
+  }
   const frames = {};
   const place = async (ref) => {
     frames[ref] = await within(FRAME_MS, page.locator(`aria-ref=${ref}`).evaluate(FRAME)).catch(() => null);
   };
   await Promise.all(framesIn(snapshot).slice(0, FRAMES).map(place));
   return { snapshot, frames };
+}
+
+function snapshotOf(page, mode, timeout) {
+  return within(timeout, page.ariaSnapshotJSON({ mode, boxes: true, timeout }));
+}
+
+/** The first frame in a page that does not answer. */
+async function silentFrame(page) {
+  const frames = page.frames().filter((frame) => frame !== page.mainFrame());
+  const isSilent = (frame) => within(FRAME_MS, frame.evaluate('1')).then(() => false, isLate);
+  const answers = await Promise.all(frames.slice(0, FRAMES).map(isSilent));
+  return frames[answers.indexOf(true)];
+}
+
+function frameSilent(page, frame) {
+  return (
+    `The page ${page} has a frame that does not answer, ${frame}: it computes, or its process is stopped. Only the page's own ` +
+    "elements are listed, and none of its frames'."
+  );
 }
 
 function within(limitMs, promise) {

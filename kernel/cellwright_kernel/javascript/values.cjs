@@ -6,6 +6,9 @@
 'use strict';
 
 const { inspect, types } = require('node:util');
+const { own } = require('./own.cjs');
+
+const { Array, Math, Object, Set } = globalThis;
 
 const DEPTH = 4;
 const NODES = 2_000;
@@ -39,9 +42,9 @@ function depthFor(value) {
 function* heldBy(holder) {
   if (typeof holder !== 'object' || holder === null || types.isProxy(holder) || types.isTypedArray(holder)) return;
   if (types.isMap(holder)) {
-    for (const [key, value] of [...Map.prototype.entries.call(holder)].slice(0, OPTIONS.maxArrayLength)) yield* [key, value];
+    for (const [key, value] of [...own.entries(holder)].slice(0, OPTIONS.maxArrayLength)) yield* [key, value];
   } else if (types.isSet(holder)) {
-    yield* [...Set.prototype.values.call(holder)].slice(0, OPTIONS.maxArrayLength);
+    yield* [...own.values(holder)].slice(0, OPTIONS.maxArrayLength);
   }
   const keys = Array.isArray(holder) ? arrayKeys(holder) : Object.keys(holder);
   for (const key of keys) {

@@ -1,9 +1,10 @@
 // The thread that listens while the main thread computes: everything that comes in passes here, or is told of here.
 //
-// Flows in: requests, one JSON a line; and four bytes an interrupt, the serial number of the cell. Flows out: both, as
-// messages to the main thread; and if an interrupt is not heard within 50 ms, the stop of whatever that executes. Decided
-// here: a stop can hit our own code in the main thread too, so what was not heard is said again after it; and no request is
-// said during one, so it cannot hit a later cell. When a pipe is closed, the kernel is gone, and this process ends.
+// Flows in: requests, one JSON a line; and interrupts, the same: the serial number of the cell, and its request where that
+// went past here. Flows out: both, as messages to the main thread; and if an interrupt is not heard within 50 ms, the stop
+// of whatever that executes. Decided here: a stop can hit our own code in the main thread too, so what was not heard is
+// said again after it; and no request is said during one, so it cannot hit a later cell. When a pipe is closed, the kernel
+// is gone, and this process ends.
 'use strict';
 
 const net = require('node:net');
@@ -13,7 +14,9 @@ const { parentPort, workerData } = require('node:worker_threads');
 const HEARD = 0;
 const ASKED = 1;
 const STOPPED = 2;
+const LOADING = 3;
 const HEAR_MS = 50;
+const LOADED_MS = 300; // the next rung of the deadline's ladder follows the interrupt after a second
 
 const { state, requestsFd, controlFd } = workerData;
 const session = new Session();
@@ -22,14 +25,13 @@ let unheard = []; // messages, oldest first
 let waiting = []; // requests that came during a stop
 let tickets = 0;
 let latest = 0; // serial of the cell that was passed on last
-let straight = null; // the latest request, where it went to the main thread straight
+let straight = null; // the request of the interrupted cell, where that went to the main thread straight
 let isStopping = false;
 
 function pass(request) {
   if (isStopping) return waiting.push(request);
   if (request.do === 'run') latest = request.cell;
-  if (request.straight) straight = request;
-  else say({ request });
+  say({ request });
 }
 
 function say(what) {
@@ -49,9 +51,15 @@ function interrupt(serial) {
   if (serial < latest) return;
   Atomics.store(state, ASKED, serial);
   say({ interrupt: serial });
-  const ticket = tickets;
+  stopUnlessHeard(serial, tickets, LOADED_MS);
+}
+
+/** What loads Playwright is let finish, if it does soon: of Node's own modules, one that was stopped half way stays so. */
+function stopUnlessHeard(serial, ticket, patienceMs) {
   setTimeout(() => {
-    if (Atomics.load(state, HEARD) < ticket && serial >= latest && !isStopping) stop(serial);
+    if (Atomics.load(state, HEARD) >= ticket || serial < latest || isStopping) return;
+    if (Atomics.load(state, LOADING) && patienceMs > 0) stopUnlessHeard(serial, ticket, patienceMs - HEAR_MS);
+    else stop(serial);
   }, HEAR_MS);
 }
 
@@ -60,6 +68,7 @@ function stop(serial) {
   Atomics.store(state, STOPPED, serial);
   session.post('Runtime.terminateExecution', () => {
     isStopping = false;
+    Atomics.store(state, LOADING, 0); // the stop passes by `finally`
     forgetHeard();
     for (const message of unheard) parentPort.postMessage(message);
     if (straight) say({ request: straight });
@@ -70,21 +79,18 @@ function stop(serial) {
 }
 
 function read(fd, take) {
-  const pipe = new net.Socket({ fd, readable: true, writable: false });
-  pipe.on('data', take);
+  const pipe = new net.Socket({ fd, readable: true, writable: false }).setEncoding('utf8');
+  let line = '';
+  pipe.on('data', (text) => {
+    const lines = (line + text).split('\n');
+    line = lines.pop();
+    for (const whole of lines) take(JSON.parse(whole));
+  });
   pipe.on('end', () => process.kill(process.pid, 'SIGKILL'));
-  return pipe;
 }
 
-let line = '';
-read(requestsFd, (text) => {
-  const lines = (line + text).split('\n');
-  line = lines.pop();
-  for (const whole of lines) pass(JSON.parse(whole));
-}).setEncoding('utf8');
-
-let rest = Buffer.alloc(0);
-read(controlFd, (data) => {
-  rest = Buffer.concat([rest, data]);
-  for (; rest.length >= 4; rest = rest.subarray(4)) interrupt(rest.readUInt32LE(0));
+read(requestsFd, pass);
+read(controlFd, ({ serial, request }) => {
+  if (request) straight = request;
+  interrupt(serial);
 });

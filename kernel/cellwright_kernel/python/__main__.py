@@ -33,11 +33,13 @@ from cellwright_kernel.python.browser import BrowserLink
 from cellwright_kernel.python.clipboard import prepare_pyperclip
 from cellwright_kernel.python.display import Show
 from cellwright_kernel.python.figures import Figures
-from cellwright_kernel.python.forked import have_children_go_first, have_grandchildren_give_way
+from cellwright_kernel.python.forked import have_children_go_first, have_grandchildren_give_way, leave
 from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.kernel import CellKernel
+from cellwright_kernel.python.last_pipes import NAME, PipesGiver
 from cellwright_kernel.python.last_words import LastWordsBox
 from cellwright_kernel.python.namespace import Namespace, prepare_pyautogui
+from cellwright_kernel.python.os_system import let_interrupts_into_system
 from cellwright_kernel.python.page_pictures import prepare_pictures
 from cellwright_kernel.python.progress_bars import prefer_plain_bars
 from cellwright_kernel.python.spawned import prepare_spawn
@@ -114,7 +116,9 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         while True:
             try:
                 self.io_loop.start()
-            except (KeyboardInterrupt, SystemExit):
+            except (KeyboardInterrupt, SystemExit) as error:
+                if self.writer.forked:
+                    leave(error, self.writer.forked)
                 continue
             return
 
@@ -137,7 +141,8 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
             logger.handlers = [logging.StreamHandler(os.fdopen(os.dup(self._real_stderr), "w", encoding="utf-8"))]
         self.log.setLevel(logging.ERROR)
         box = LastWordsBox(Path(f"{self.abs_connection_file}.last"))
-        self.writer = Writer(self.iopub_socket, box, self._real_stderr)
+        pipes = PipesGiver(Path(self.abs_connection_file).with_name(NAME))
+        self.writer = Writer(self.iopub_socket, box, self._real_stderr, pipes)
         sys.stdout = TextStream(self.writer, "stdout")
         sys.stderr = TextStream(self.writer, "stderr")
         # Python's own would hold text back in a buffer that nobody empties before the process ends
@@ -164,6 +169,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         prepare_spawn(after_import)
         have_grandchildren_give_way()
         have_children_go_first()
+        let_interrupts_into_system()
         kernel.namespace = Namespace(kernel.shell, show, browser)
         prepare_pyautogui()
         kernel.background = Background(self.writer)

@@ -20,22 +20,28 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cellwright_kernel import javascript
+from cellwright_kernel.devtools_http import told
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.open_dialogs import OpenDialogs
 from cellwright_kernel.python.origin import current_origin
+from cellwright_kernel.python.silent_pages import PAGES_S, silent_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from playwright.async_api import Browser, BrowserContext, CDPSession, Dialog, Page, Playwright
 
-_CONNECT_MS = 10_000
+_CONNECT_MS = 13_000
+"""Of these, 3 s are for pages that do not answer."""
+_ALIVE_S = 5.0
+"""The end of the wait for a sign of life before anything was asked of it: it may still be starting."""
 _ANSWER_MS = 2_000
 """The end of the wait for a sign of life. 1 ms is usual; a page that computes or shows a dialog does not lengthen it."""
 _RESTART_S = 5.0
 _HANG_UP_S = 1.0
 _TRY_EVERY_S = 0.1
-_COMPACT = Path(javascript.__file__).with_name("compact.cjs")
+_IN_DRIVER = tuple(Path(javascript.__file__).with_name(name) for name in ("compact.cjs", "patient.cjs"))
+"""What Playwright's driver loads before anything else."""
 _NEW_BROWSER = "The browser was closed or restarted: `browser`, `context` and `page` are new objects."
 _NEW_PAGE = "The page was closed or has crashed: `page` is now another page of the same browser."
 
@@ -72,7 +78,8 @@ class BrowserLink:
         self._crashed: set[Page] = set()
         self.is_kept = False
         """Whether cells that do not name the objects get living ones too: a function of an earlier cell may use them. Not
-        before they were named, and not after they could not be made for such a cell."""
+        before they were named, and not after they could not be made for such a cell, or the browser kept silent: it would
+        again."""
         self.dialogs = OpenDialogs(say)
         self.real_stderr = real_stderr
         after_import.do("playwright._impl.transport", self._keep_driver_apart)
@@ -97,12 +104,16 @@ class BrowserLink:
         """
         self.is_kept = is_named
         had = self._attached
-        if had is None:
-            attached = await self._connect(wait_s=0)
-        elif self._looks_alive(had) and not is_named:
-            attached = had
-        else:
-            attached = await self._living(had, page_is_ours=page_is_ours, wait_s=_RESTART_S if is_named else 0)
+        try:
+            if had is None:
+                attached = await self._connect(wait_s=0)
+            elif self._looks_alive(had) and not is_named:
+                attached = had
+            else:
+                attached = await self._living(had, page_is_ours=page_is_ours, wait_s=_RESTART_S if is_named else 0)
+        except BrowserHangs:
+            self.is_kept = False
+            raise
         self._attached, self.is_kept = attached, True
         return attached
 
@@ -134,6 +145,7 @@ class BrowserLink:
         """Connect, once more until `wait_s` seconds are over: where Chromium is being started again, that takes a moment."""
         if self._playwright is None:
             self._playwright = await _started()
+        await _require_sign_of_life()
         end = time.monotonic() + wait_s
         while True:
             try:
@@ -146,6 +158,7 @@ class BrowserLink:
                 await asyncio.sleep(_TRY_EVERY_S)
 
     async def _connect_once(self, playwright: Playwright) -> Attached:
+        began = time.monotonic()
         browser = await playwright.chromium.connect_over_cdp(
             os.environ["CELLWRIGHT_CDP"], timeout=_CONNECT_MS, artifacts_dir=os.environ.get("CELLWRIGHT_DOWNLOADS")
         )
@@ -154,12 +167,21 @@ class BrowserLink:
             context = browser.contexts[0]
             self._crashed.clear()
             page = await self._living_page(context)
+            self.dialogs.watch(context)
+            context.on("dialog", self._on_dialog)
+            if time.monotonic() - began >= PAGES_S:
+                await self._tell_silent(session, page)
         except BaseException:
             await _hang_up(browser)  # the next try makes another one; this one would stay as long as the kernel
             raise
-        self.dialogs.watch(context)
-        context.on("dialog", self._on_dialog)
         return Attached(browser, session, context, page)
+
+    async def _tell_silent(self, session: CDPSession, page: Page) -> None:
+        try:
+            for sentence in await silent_pages(session, page):
+                self._say(sentence)
+        except _errors().Error:  # it goes without saying: the pages that answer are there
+            return
 
     async def _living_page(self, context: BrowserContext) -> Page:
         living = [page for page in context.pages if not page.is_closed() and page not in self._crashed]
@@ -198,6 +220,15 @@ class BrowserLink:
     def _keep_driver_apart(self, transport: ModuleType) -> None:
         """Start Playwright's driver in a session of its own, where no interrupt for the cell reaches it."""
         transport.asyncio = _AsyncioForDriver(self.real_stderr)  # type: ignore[attr-defined]
+
+
+async def _require_sign_of_life() -> None:
+    """Ask Chromium anything before Playwright does, which would wait much longer; why it cannot connect, that says itself."""
+    try:
+        await asyncio.to_thread(told, os.environ["CELLWRIGHT_CDP"], "/json/version", _ALIVE_S)
+    except (OSError, ValueError) as error:
+        if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
+            raise BrowserHangs(round(_ALIVE_S * 1000)) from error
 
 
 async def _hang_up(browser: Browser) -> None:
@@ -255,4 +286,5 @@ class _AsyncioForDriver:
 
     async def create_subprocess_exec(self, node: str, *rest: str, **options: Any) -> asyncio.subprocess.Process:
         options |= {"start_new_session": True, "stderr": self._stderr}
-        return await asyncio.create_subprocess_exec(node, "--require", str(_COMPACT), *rest, **options)
+        ours = [part for file in _IN_DRIVER for part in ("--require", str(file))]
+        return await asyncio.create_subprocess_exec(node, *ours, *rest, **options)

@@ -76,8 +76,11 @@ def pictures() -> Pictures:
 
 
 def release_all() -> None:
-    """Let go of every key and button that is down on the display; does nothing before `prepare` or without a display."""
-    if _connection is not None:
+    """Let go of every key and button that is down on the display; does nothing before `prepare` or without a display.
+
+    One that has just kept silent is not waited for: whoever ended the cell lets go of them.
+    """
+    if _connection is not None and not _connection.is_silent:
         with suppress(DisplayLost):
             keyboard.release_all(_connection)
 

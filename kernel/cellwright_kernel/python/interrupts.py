@@ -3,33 +3,39 @@
 Flows in: SIGINT at any moment. Flows out: KeyboardInterrupt inside the cell's own code, or the cancelling of a cell that
 awaits; and KeyboardInterrupt in leftover code that holds the event loop. Decided here: when each is right. Python code of
 the cell is on the stack: raise there. The cell waits for something: cancel it. No cell runs: do nothing, so that a late
-interrupt never hits the next cell. A message is being written: wait until it is whole. Leftover code, whichever cell
-began it, is left alone as long as the loop gets round to the cell; see loop_watch.py.
+interrupt never hits the next cell. A message is being written: wait until it is whole. A process is being forked: wait
+until that is done, or until it is asked for again. Leftover code, whichever cell began it, is left alone as long as the
+loop gets round to the cell; see loop_watch.py.
 """
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import math
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from datetime import datetime
-from functools import partial
+from functools import wraps
 from types import CoroutineType, FrameType
 from typing import Any
 
 from cellwright_kernel.iopub import Gate
-from cellwright_kernel.python.errors import is_own_file
+from cellwright_kernel.python.errors import describe, is_own_file
 from cellwright_kernel.python.loop_watch import LoopWatch
 from cellwright_kernel.python.origin import CURRENT, current_origin
 
 _HELD = "stopped because it held the kernel's event loop when a cell was to end"
 _NOT_BEGUN = "Nothing of this cell ran: code that cell {} had left running held the kernel, and was interrupted"
-_FORKED = signal.SIGRTMAX
-"""Says within this process that a fork is over; nobody sends it."""
+_EXEC = "_fork_exec"
+_FORKS = ((os, "fork"), (os, "forkpty"), (subprocess, _EXEC))
+"""Where Python forks with hooks around it; the last one does so for a `preexec_fn`."""
+_FORK_S = 0.2
+"""A fork takes 1 ms or a few, and the deadline's ladder repeats its interrupts after 0.4 s."""
 _CALL = asyncio.Handle._run.__code__
 
 
@@ -58,9 +64,13 @@ class Interrupts:
         """Whether the running cell was told that an interrupt struck where nothing comes out; it is repeated fast."""
         self._is_reporting = False
         """While what a finalizer raised is being told."""
-        self._is_forking = False
-        """While Python's hooks around a fork run; an interrupt there would come out nowhere, and leave locks half taken."""
+        self._fork = ""
+        """The name of the fork whose call is on the stack; no interrupt comes out of there."""
+        self._put_off_in = 0
+        """The process that got one meanwhile: a child takes the mark along, but the interrupt is its parent's."""
+        self._put_off_at = 0.0
         self._pid = os.getpid()
+        self._main = threading.get_ident()
         self.open = False
         self.interrupted = False
         """Whether the running cell has been interrupted."""
@@ -122,7 +132,11 @@ class Interrupts:
         self._watch.let_go()
 
     def _on_signal(self, _signum: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a forked child
+        is_in_child = os.getpid() != self._pid
+        is_within = self._fork and not (is_in_child and self._fork == _EXEC)  # which never comes back there
+        if is_within and self._is_put_off():
+            return
+        if is_in_child:
             raise KeyboardInterrupt
         if self._gate.held_here():
             self._gate.on_leave = self._deliver_late
@@ -130,6 +144,14 @@ class Interrupts:
             self._stop_holder(frame)
         else:
             self._interrupt(frame)
+
+    def _is_put_off(self) -> bool:
+        """Whether what comes within a fork waits for its end: not when that takes until it is asked for again."""
+        now = time.monotonic()
+        if self._put_off_in == os.getpid():
+            return now - self._put_off_at < _FORK_S
+        self._put_off_in, self._put_off_at = os.getpid(), now
+        return True
 
     def _deliver_late(self) -> None:
         self._on_signal(signal.SIGINT, sys._getframe(1))
@@ -145,10 +167,6 @@ class Interrupts:
             self._came_early = True
             return
         self.interrupted = True
-        if self._is_forking:
-            self._is_unfelt = True
-            signal.signal(_FORKED, self._on_forked)
-            return
         if self._is_reporting:  # nothing comes out of there either
             self._is_unfelt = True
         elif _is_executing(task):
@@ -185,30 +203,72 @@ class Interrupts:
         raise KeyboardInterrupt(_HELD)
 
     def _hold_while_forking(self) -> None:
-        """Put an interrupt off that comes in Python's hooks around a fork, until they are over.
+        """Put an interrupt off that comes within a fork, until the code that forks goes on.
 
-        Code that forks without end is there nearly all the time. What is registered last runs first before a fork, and
-        last after it; nothing of it is Python, so no signal is looked for before the cell's own code goes on. As long
-        as `_FORKED` has no handler, nothing comes of it.
+        Code that forks without end is there nearly all the time, and nothing comes out. What a hook raises is told of
+        and dropped, and its locks stay half taken. What is raised while Python warns of a fork beside threads is
+        dropped without a word (3.13: `PyErr_WarnFormat(...); PyErr_Clear()`, in the parent, after its hooks; from 3.12
+        on), and the cell goes on for ever. A hook that hangs is another matter: the next interrupt is raised there, and the
+        one that was put off comes out of the fork. Hooks of ours could not tell when a fork begins and ends: before it those
+        that a cell registers run first, after it last, and then the warning.
+
+        The warning is of this module now, so it is not shown unless a cell asks for those of libraries: the threads
+        that it speaks of are the kernel's, whose locks are made anew in a child.
         """
-        set_forking = partial(setattr, self, "_is_forking")
-        os.register_at_fork(before=partial(set_forking, True), after_in_parent=partial(set_forking, False))
-        os.register_at_fork(after_in_parent=partial(_thread.interrupt_main, _FORKED))
+        for module, name in _FORKS:
+            setattr(module, name, self._holding(name, getattr(module, name)))
 
-    def _on_forked(self, _signum: int, frame: FrameType | None) -> None:
-        signal.signal(_FORKED, signal.SIG_DFL)
-        if self._is_unfelt and not self._is_forking and os.getpid() == self._pid:
-            self._is_unfelt = False
-            self._interrupt(frame)
+    def _holding(self, name: str, native: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(native)
+        def fork(*arguments: Any) -> Any:
+            if threading.get_ident() != self._main:  # signals are handled in the main thread alone
+                try:
+                    return native(*arguments)
+                finally:
+                    self._leave_to_child()
+            self._fork = name
+            try:
+                return native(*arguments)
+            finally:
+                self._fork = ""
+                self._leave_to_child()
+                put_off_in, self._put_off_in = self._put_off_in, 0
+                if put_off_in == os.getpid():
+                    self._on_signal(signal.SIGINT, sys._getframe())
+
+        return fork
+
+    def _leave_to_child(self) -> None:
+        """A forked child has Python's own handler, which leaves no frame in what a worker prints of its end."""
+        if os.getpid() != self._pid and signal.getsignal(signal.SIGINT) == self._on_signal:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _on_unraisable(self, what: sys.UnraisableHookArgs) -> None:
         is_ours = self._was_in_cell and issubclass(what.exc_type, KeyboardInterrupt)
         if not (is_ours and self._is_told):
             self._is_reporting = True
-            sys.__unraisablehook__(what)
-            self._is_reporting = False
+            try:
+                sys.stderr.write(_unraisable_text(what))
+            finally:
+                self._is_reporting = False
         if is_ours:
             self._is_unfelt = self._is_told = True
+
+
+def _unraisable_text(what: sys.UnraisableHookArgs) -> str:
+    """As Python puts it, with the model's own frames."""
+    about = what.err_msg or "Exception ignored in"
+    if what.object is not None:
+        about = f"{about}: {_shown(what.object)}"
+    lines = describe(what.exc_value).lines if what.exc_value is not None else (what.exc_type.__name__,)
+    return "\n".join((about, *lines, ""))
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__} object; its repr() failed>"
 
 
 def _nothing() -> None:

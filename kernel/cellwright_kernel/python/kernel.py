@@ -27,7 +27,7 @@ from cellwright_kernel.python.background import Background
 from cellwright_kernel.python.completion import complete
 from cellwright_kernel.python.errors import Failure
 from cellwright_kernel.python.figures import Figures
-from cellwright_kernel.python.forked import reap_crowd
+from cellwright_kernel.python.forked import leave, reap_crowd
 from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.namespace import Namespace, release_keys
 from cellwright_kernel.python.open_dialogs import OpenDialogs
@@ -91,7 +91,7 @@ class CellKernel(Answering, IPythonKernel):  # type: ignore[misc]
         self._context.run(CURRENT.set, origin)
         failure = await self._run(parent, origin)
         if self.writer.forked:  # a child that the cell forked and did not end: there is one kernel
-            os._exit(0)
+            leave(None, self.writer.forked)
         self._context.run(self._tell_what_else_failed)
         if failure is not None:
             release_keys()
@@ -132,6 +132,8 @@ class CellKernel(Answering, IPythonKernel):  # type: ignore[misc]
             return None
         except BaseException as error:  # whatever the model's code raises is an output
             interrupts.open = False
+            if self.writer.forked:
+                leave(error, self.writer.forked)
             is_interrupted = interrupts.interrupted
             await self.dialogs.after_failed_cell(is_interrupted=is_interrupted)
             # what it has drawn is shown with the rest of its output, unless that could take the time it must not have

@@ -31,6 +31,8 @@ class Origin:
     room: int = ROOM_BYTES
     """Bytes that it may still send."""
     extras: int = EXTRAS
+    short: int = 0
+    """Short messages that it has sent."""
     running: bool = True
     name: str = ""
     """What tracebacks call its code."""

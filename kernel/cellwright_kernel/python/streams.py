@@ -5,7 +5,8 @@ result, error). Flows out: `stream` and other messages on iopub, each with the h
 here: the order, what is one message, and what is cut. Each cell gets a pair of pipes on descriptors 1 and 2, so that
 what a child writes after its cell ended still arrives in the old pipe. Before every write in Python the pipes are
 drained, so `print(1)`, a child's 2 and `print(3)` stay in order. A run of writes to one stream is sent when the other
-stream speaks, when something else is shown, at the cell's end, at 64 KiB, or after 100 ms.
+stream speaks, when something else is shown, at the cell's end, at 64 KiB, or after 100 ms. What a cell says after its first
+200 messages is gathered likewise, whatever it is said to: code says things faster than messages are read.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import threading
 import time
 from typing import Any
 
+from cellwright_kernel import runs
 from cellwright_kernel.iopub import Gate, Iopub
+from cellwright_kernel.python.last_pipes import PipesGiver
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
 from cellwright_kernel.python.origin import Origin
 from cellwright_kernel.python.overflow import Overflow, shortened, shortened_text
 
 _STREAM_FDS = {"stdout": 1, "stderr": 2}
-_READ_BYTES = 64 * 1024
+_MIXED = "mixed"
+"""Stands in a stream's place where texts of several kinds are gathered."""
 _FLUSH_AFTER_S = 0.1
 _READS_A_DRAIN = 32
 """A child that writes without end must not hold the cell's own writes up for ever."""
@@ -44,13 +48,15 @@ class _Pipe:
 class Writer:
     """Orders, merges and bounds everything that cells say. One per kernel process; any thread may use it."""
 
-    def __init__(self, iopub: Iopub, box: LastWordsBox, real_stderr: int) -> None:
+    def __init__(self, iopub: Iopub, box: LastWordsBox, real_stderr: int, pipes: PipesGiver) -> None:
         self._iopub = iopub
         self._real_stderr = real_stderr
         self._gate: Gate = iopub.gate
         self._box = box
+        self._last_pipes = pipes
         self._run: tuple[Origin, str] | None = None
         self._run_since = 0.0
+        self._runs = runs.Runs()
         self._overflows: dict[Origin, Overflow] = {}
         self._pipes: dict[int, _Pipe] = {}
         self._epoll = select.epoll()
@@ -137,6 +143,10 @@ class Writer:
 
         def act() -> None:
             self._drain()
+            text = runs.text_of(content) if msg_type == "display_data" else None
+            if text is not None and self._is_gathered(origin, text[1]):
+                self._gather(origin, *text)
+                return
             self._flush()
             notes = metadata or {}
             if size > origin.room:
@@ -149,7 +159,7 @@ class Writer:
             else:
                 origin.room -= size
             self._flush_overflow(origin)
-            self._iopub.message(msg_type, content, origin.parent, notes)
+            self._send(origin, msg_type, content, notes, size)
 
         self._gate.run(act)
 
@@ -170,6 +180,7 @@ class Writer:
         self._box.begun(origin.msg_id)
         self._drain()
         self._flush()
+        readers = []
         for name, fd in _STREAM_FDS.items():
             reader, writer = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(reader, False)
@@ -177,6 +188,8 @@ class Writer:
             os.close(writer)
             self._pipes[reader] = _Pipe(reader, name, origin)
             self._epoll.register(reader, select.EPOLLIN)
+            readers.append(reader)
+        self._last_pipes.hand_over(origin.msg_id, readers)
 
     def _take(self, origin: Origin, name: str, text: str) -> None:
         if not text:
@@ -194,30 +207,50 @@ class Writer:
             self._gather(origin, name, text[at : min(at + _CHUNK_CHARS, end)])
 
     def _gather(self, origin: Origin, name: str, text: str) -> None:
-        data = _encode(text)
+        kind = _MIXED if self._is_gathered(origin, text) else name
+        data = _encode(text + runs.separator(name))
         run = self._run
-        if run is None or run[0] is not origin or run[1] != name or self._box.used + len(data) > SLOT_BYTES:
+        if run is None or run[0] is not origin or run[1] != kind or self._is_full(len(data)):
             self._flush()
-            self._run = (origin, name)
+            self._run = (origin, kind)
             self._run_since = time.monotonic()
-            self._box.begin(name, origin.msg_id)
+            self._box.begin("log" if kind == _MIXED else kind, origin.msg_id)
             if self._asleep:
                 self._asleep = False
                 os.eventfd_write(self._wake, 1)
+        if kind == _MIXED:
+            self._runs.add(name, len(data if text.isascii() else data.decode()) - len(runs.separator(name)))
         self._box.add(data)
         origin.room -= len(data)
+
+    def _is_full(self, more: int) -> bool:
+        return self._box.used + more > SLOT_BYTES or self._runs.texts >= runs.MOST
+
+    def _is_gathered(self, origin: Origin, text: str) -> bool:
+        """Whether a text is to be gathered with others: it is short, and its cell has said much."""
+        is_short = len(text) < min(runs.SHORT, origin.room)
+        return is_short and origin.short >= runs.SINGLY and origin not in self._overflows
 
     def _flush(self) -> None:
         if self._run is None:
             return
         (origin, name), self._run = self._run, None
-        self._stream(origin, name, self._box.text(), {"seq": self._box.seq})
+        text, notes = self._box.text(), {"seq": self._box.seq}
+        if name == _MIXED:
+            self._send(
+                origin, "display_data", runs.content_of(text), {"cellwright": {**notes, "runs": self._runs.take()}}, 0
+            )
+        else:
+            self._stream(origin, name, text, notes)
 
     def _stream(self, origin: Origin, name: str, text: str, notes: dict[str, int]) -> None:
-        self._iopub.message("stream", {"name": name, "text": text}, origin.parent, {"cellwright": notes})
+        self._send(origin, "stream", {"name": name, "text": text}, {"cellwright": notes}, len(text))
 
     def _log(self, origin: Origin, text: str) -> None:
         self._drain()
+        if self._is_gathered(origin, text):
+            self._gather(origin, "log", text)
+            return
         self._flush()
         if origin in self._overflows or (len(text) > origin.room and origin.extras <= 0):
             self._overflow(origin).add("log", text)
@@ -235,7 +268,14 @@ class Writer:
 
     def _send_log(self, origin: Origin, text: str, notes: dict[str, int]) -> None:
         content = {"data": {"text/plain": text}, "metadata": {"cellwright": {"source": "log"}}, "transient": {}}
-        self._iopub.message("display_data", content, origin.parent, {"cellwright": {**notes, "source": "log"}})
+        self._send(origin, "display_data", content, {"cellwright": {**notes, "source": "log"}}, len(text))
+
+    def _send(
+        self, origin: Origin, msg_type: str, content: dict[str, Any], metadata: dict[str, Any], size: int
+    ) -> None:
+        if size < runs.SHORT:
+            origin.short += 1
+        self._iopub.message(msg_type, content, origin.parent, metadata)
 
     def _overflow(self, origin: Origin) -> Overflow:
         return self._overflows.setdefault(origin, Overflow())
@@ -264,11 +304,12 @@ class Writer:
             self._iopub.greet()
             return False
         try:
-            data = os.read(fd, _READ_BYTES)
+            data = self._box.land(fd, pipe.name, pipe.origin.msg_id)
         except BlockingIOError:
             return False
         if data:
             self._take(pipe.origin, pipe.name, pipe.decoder.decode(data))
+            self._box.taken()
         else:  # the last child that had it is gone
             self._take(pipe.origin, pipe.name, pipe.decoder.decode(b"", final=True))
             self._epoll.unregister(fd)

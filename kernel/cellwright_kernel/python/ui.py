@@ -8,12 +8,14 @@ loop goes on; how long a page has for an answer; how often is looked again by wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from cellwright_kernel.python.asyncio_run import lets_loop_go_on
+from cellwright_kernel.python.silent_pages import awaited_by
 from cellwright_kernel.screen.loop_thread import LoopThread
 from cellwright_kernel.screen.screen import blocking, limit_of
 from cellwright_kernel.ui.elements import Element, Found, Tree, is_window
@@ -21,7 +23,7 @@ from cellwright_kernel.ui.looking import Looking
 from cellwright_kernel.ui.pages import FRAME, MEASURE
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+    from playwright.async_api import Browser, Frame, Page
 
 _MEASURE_S: Final = 2.0
 _SNAPSHOT_S: Final = 5.0
@@ -31,9 +33,13 @@ _PAGES: Final = 50
 _AGAIN_S: Final = 0.1
 _GRACE_S: Final = 30.0
 """What a look may take in a thread, where only its end can be waited for."""
-_SILENT: Final = (
-    "did not answer within {:g} s: it is very large, computes, or shows a dialog. Its elements are not listed."
+_LATE: Final = "did not answer within {:g} s: {}. Its elements are not listed."
+_SILENT: Final = "it is very large, computes, or shows a dialog"
+_FRAME_SILENT: Final = (
+    "The page {} has a frame that does not answer, {}: it computes, or its process is stopped. Only the page's own elements are "
+    "listed, and none of its frames'."
 )
+_LOADING: Final = "it is still loading {}, whose server has not answered yet"
 _NO_BROWSER: Final = "Pages are not listed: the browser cannot be reached. Name `page` in a cell to connect anew."
 
 _T = TypeVar("_T")
@@ -165,9 +171,21 @@ async def _answer(page: Page, asked: Coroutine[Any, Any, dict[str, Any]], limit_
     try:
         return await asked
     except Exception as error:
-        is_late = type(error).__name__ == "TimeoutError"  # Playwright's own is of another type
-        why = _SILENT.format(limit_s) if is_late else f"was not read: {str(error).partition(chr(10))[0]}"
+        why = f"was not read: {str(error).partition(chr(10))[0]}"
+        if _is_late(error):
+            why = _LATE.format(limit_s, await _why_late(page))
         return {"url": page.url, "problem": f"The page {page.url} {why}"}
+
+
+def _is_late(error: Exception) -> bool:
+    return type(error).__name__ == "TimeoutError"  # Playwright's own is of another type
+
+
+async def _why_late(page: Page) -> str:
+    with contextlib.suppress(Exception):  # Playwright's errors; what is usual is said then
+        if (awaited := await awaited_by(page)) is not None:
+            return _LOADING.format(awaited)
+    return _SILENT
 
 
 async def _measured(page: Page) -> dict[str, Any]:
@@ -176,20 +194,44 @@ async def _measured(page: Page) -> dict[str, Any]:
 
 
 async def _read(page: Page) -> dict[str, Any]:
-    snapshot = await _snapshot(page)
+    try:
+        snapshot = await _snapshot(page, "ai", _SNAPSHOT_S)
+    except Exception as error:
+        silent = await _silent_frame(page) if _is_late(error) else None
+        if silent is None:
+            raise
+        own = await _snapshot(page, "default", _MEASURE_S)  # without frames
+        return {"snapshot": own, "frames": {}, "left_out": _FRAME_SILENT.format(page.url, silent)}
     refs = list(_frames_in(snapshot))[:_FRAMES]
     places = await asyncio.gather(*(_frame(page, ref) for ref in refs))
     return {"snapshot": snapshot, "frames": dict(zip(refs, places, strict=True))}
 
 
-async def _snapshot(page: Page) -> Any:
+async def _snapshot(page: Page, mode: Literal["ai", "default"], limit_s: float) -> Any:
     """Playwright offers the snapshot as JSON in JavaScript only; its message is the same in both languages."""
     channel = page.main_frame._impl_obj._channel
-    async with asyncio.timeout(_SNAPSHOT_S):
+    async with asyncio.timeout(limit_s):
         answer = await channel.ariaSnapshotJSON(
-            mode="ai", selector=None, depth=None, boxes=True, timeout=_SNAPSHOT_S * 1000
+            mode=mode, selector=None, depth=None, boxes=True, timeout=limit_s * 1000
         )
     return answer["snapshot"]
+
+
+async def _silent_frame(page: Page) -> str | None:
+    """Return the address of the first frame in a page that does not answer."""
+    frames = [frame for frame in page.frames if frame != page.main_frame][:_FRAMES]
+    answers = await asyncio.gather(*map(_is_silent, frames))
+    return next((frame.url for frame, is_silent in zip(frames, answers, strict=True) if is_silent), None)
+
+
+async def _is_silent(frame: Frame) -> bool:
+    with contextlib.suppress(Exception):  # it has gone meanwhile
+        try:
+            async with asyncio.timeout(_FRAME_S):
+                await frame.evaluate("1")
+        except TimeoutError:
+            return True
+    return False
 
 
 async def _frame(page: Page, ref: str) -> Any:

@@ -6,7 +6,8 @@ happens after a fork and after the X server has gone, and that errors about wind
 
 python-xlib keeps half-sent requests and its locks in plain attributes: a KeyboardInterrupt inside it leaves a dead
 lock behind or sends bytes twice. So an interrupt that comes while the connection is lent out is kept back and raised
-when it is returned. Whoever borrows it must therefore return it soon: no wait longer than `MAX_LOAN_S`.
+when it is returned. Whoever borrows it must therefore return it soon: no wait longer than `MAX_LOAN_S`. Where a server
+that was stopped, or hangs, keeps it longer, an interrupt hangs up: the wait ends, and the next use opens another connection.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
@@ -26,11 +28,15 @@ from typing import Any
 from Xlib import X, error
 from Xlib.display import Display
 
+from cellwright_kernel.display_life import answers
 from cellwright_kernel.hung_up import has_hung_up
 from cellwright_kernel.python import xkb
 
 MAX_LOAN_S = 1.0
-"""An interrupt waits at most about this long."""
+"""An interrupt waits about this long at most, where the server answers; where it does not, until the next interrupt."""
+
+_ANSWER_S = 5.0
+"""The end of the wait for a server that says nothing to a new connection; 0.2 ms are usual."""
 
 
 class DisplayLost(RuntimeError):
@@ -52,6 +58,8 @@ class Connection:
         """Client messages that arrived, oldest first; whoever waits for one empties it."""
         self.interrupted = False
         """True when an interrupt came during this loan; a loop that waits should stop waiting."""
+        self.is_silent = False
+        """True when the server did not answer when it was last used, or was not waited for any longer."""
         self._display: Display | None = None
         self._keymap_event = 0
         self._errors: list[error.XError] = []
@@ -66,17 +74,19 @@ class Connection:
             DisplayLost: the server cannot be reached, or went away meanwhile.
             KeyboardInterrupt: one came meanwhile; raised after the display was returned.
         """
-        with self._lock, _interrupts_kept_back(self):
-            try:
-                display = self._open()
-                yield display
-                display.flush()
-            except (error.ConnectionClosedError, error.DisplayError, ConnectionError) as gone:
-                self.close()
-                raise DisplayLost(
-                    f"The X display {self.name} does not answer ({gone}). Usually its server was ended. Variables are "
-                    "kept; windows are gone. Nothing on the desktop can be done until the session has a new one."
-                ) from None
+        with self._lock:
+            self._require_answer()
+            with _interrupts_kept_back(self):
+                try:
+                    display = self._open()
+                    yield display
+                    display.flush()
+                except (error.ConnectionClosedError, error.DisplayError, ConnectionError) as gone:
+                    self.close()
+                    raise DisplayLost(
+                        f"The X display {self.name} does not answer ({gone}). Usually its server was ended. Variables are "
+                        "kept; windows are gone. Nothing on the desktop can be done until the session has a new one."
+                    ) from None
         self._raise_errors()
 
     def close(self) -> None:
@@ -97,6 +107,13 @@ class Connection:
             elif event.type == X.ClientMessage:
                 self.messages.append(event)
 
+    def hang_up(self) -> None:
+        """End what waits for the server to answer; it finds the connection closed."""
+        self.is_silent = True
+        if self._display is not None:
+            with suppress(OSError):
+                self._display.display.socket.shutdown(socket.SHUT_RDWR)
+
     def wait_until(self, display: Display, fact: Callable[[], bool], limit_s: float) -> bool:
         """Ask for `fact` until it holds, the limit is over or an interrupt came. Returns whether it holds."""
         end = time.monotonic() + min(limit_s, MAX_LOAN_S)
@@ -107,9 +124,20 @@ class Connection:
             self.read_events(display, min(left, 0.002))
         return True
 
-    def _open(self) -> Display:
+    def _require_answer(self) -> None:
+        """Before a connection is opened, see that the server answers, while an interrupt still ends the wait."""
         if self._display is not None and has_hung_up(self._display):
             self.close()
+        if self._display is None:
+            self.is_silent = True  # until it is known better: an interrupt may end the asking
+            self.is_silent = not answers(self.name, _ANSWER_S)
+            if self.is_silent:
+                raise DisplayLost(
+                    f"The X display {self.name} did not answer within {_ANSWER_S:g} s. Usually its server is stopped or "
+                    "hangs; one that goes on so is started again after the cell. Variables are kept."
+                )
+
+    def _open(self) -> Display:
         if self._display is None:
             self._display = Display(self.name)
             self._display.set_error_handler(self._note_error)
@@ -150,9 +178,12 @@ def _interrupts_kept_back(connection: Connection) -> Iterator[None]:
         yield
         return
     came = False
+    lent_at = time.monotonic()
 
     def keep(_number: int, _frame: FrameType | None) -> None:
         nonlocal came
+        if came or time.monotonic() - lent_at > MAX_LOAN_S:
+            connection.hang_up()
         came = connection.interrupted = True
 
     before = signal.getsignal(signal.SIGINT)
@@ -166,5 +197,8 @@ def _interrupts_kept_back(connection: Connection) -> Iterator[None]:
     finally:
         connection.interrupted = False
         signal.signal(signal.SIGINT, before)
-    if came:
-        before(signal.SIGINT, sys._getframe())
+        if came:  # also where the loan failed, of having been hung up on, say: the interrupt is what was asked for
+            try:
+                before(signal.SIGINT, sys._getframe())
+            except KeyboardInterrupt as interrupt:
+                raise interrupt from None

@@ -2,8 +2,8 @@
 
 Flows in: the address of DevTools. Flows out: for one moment, what keeps a page from being as it will stay. Decided
 here: that requests are counted from the moment a session begins to use `screen`, on a connection that only listens;
-that what never ends (an animation without end, a stream of events, a request that hangs) is not waited for; and that a
-page answers only after it has painted, so that what a click has just changed is on the screen or known to be coming.
+that what never ends (an animation without end, a stream of events, a request that hangs) is not waited for; that a page
+which waits for a server loads, though Chromium asks it nothing meanwhile; and that a page answers only after it has painted, so that what a click has just changed is on the screen or known to be coming.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _CONNECT_S: Final = 2.0
 _HANGING_S: Final = 3.0
 """A request that takes longer than this is a long poll, or will not come."""
+_SLOW_S: Final = 0.25
+"""A page that does not answer for so long may wait for a server; to have painted twice takes 40 ms."""
+_LOADING: Final = "a page is loading"
 _ENDLESS: Final = frozenset({"EventSource", "WebSocket", "Media", "Ping", "Prefetch", "Manifest", "Other"})
 """Kinds of request that do not change what a page shows now, or never end."""
 _ATTACH: Final[dict[str, Any]] = {
@@ -59,6 +62,7 @@ class Pages:
         self._targets: dict[str, _Target] = {}
         """By their sessions."""
         self._connecting = asyncio.Lock()
+        self._asking = asyncio.Lock()
 
     async def listen(self) -> None:
         """Connect if need be, and count requests from here on; where nothing answers, there are no pages."""
@@ -88,12 +92,17 @@ class Pages:
                 continue
             ready, animations = state
             if ready != "complete":
-                found.append("a page is loading")
+                found.append(_LOADING)
             if animations:
                 found.append(_counted(animations, "animation"))
             if under_way := target.under_way():
                 found.append(_counted(under_way, "request"))
         return tuple(found)
+
+    async def loading(self) -> tuple[str, ...]:
+        """Whether a page waits for a server, in the words of `busy`; no page is asked, and none is waited for."""
+        pages = [(session, target) for session, target in self._targets.items() if target.is_page]
+        return (_LOADING,) if any([await self._navigates(*page) for page in pages]) else ()
 
     async def close(self) -> None:
         """End the connection."""
@@ -110,11 +119,33 @@ class Pages:
         # a frame of another site that is scrolled out of view never paints
         expression = _PAINTED if target.is_page else _STATE
         asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
-        value = (await self._ask("Runtime.evaluate", session, **asked)).get("result", {}).get("result", {}).get("value")
+        asking = asyncio.ensure_future(self._ask("Runtime.evaluate", session, **asked))
+        try:
+            await asyncio.wait({asking}, timeout=_SLOW_S)
+            if not asking.done() and target.is_page and await self._navigates(session, target):
+                return "loading", 0
+            value = (await asking).get("result", {}).get("result", {}).get("value")
+        finally:
+            asking.cancel()
         match value:  # a page's word, which may be anything
             case [str(ready), int(animations)]:
                 return ready, animations
         return None
+
+    async def _navigates(self, session: str, target: _Target) -> bool:
+        """Whether a page waits for a server, or for the process that is to show it; Chromium itself says it, whatever the page does.
+
+        It tells of a navigation under way when it is asked to tell of them; the history's answer comes after that. Once the
+        server has answered, the history is refused until the page is there.
+        """
+        async with self._asking:  # asked for twice, it would tell only once
+            target.navigates = False
+            await self._send(next(self._numbers), "Page.enable", session)
+            try:
+                history = await self._ask("Page.getNavigationHistory", session)
+            finally:
+                await self._send(next(self._numbers), "Page.disable", session)
+            return target.navigates or "error" in history
 
     async def _ask(self, method: str, session: str, **parameters: object) -> Message:
         """Send and wait for the answer; an empty one when the page or the browser goes meanwhile."""
@@ -175,6 +206,8 @@ class Pages:
                 self._give_up(session)
             case "Inspector.targetReloadedAfterCrash" if target is not None:
                 target.is_crashed = False
+            case "Page.frameStartedNavigating" if target is not None and parameters["frameId"] == target.id:
+                target.navigates = True
             case "Network.requestWillBeSent" if target is not None and parameters.get("type") not in _ENDLESS:
                 target.begun(parameters)
             case "Network.loadingFinished" | "Network.loadingFailed" if target is not None:
@@ -196,6 +229,8 @@ class _Target:
     is_page: bool
     is_crashed: bool = False
     """Whether its process has ended, so that it answers nothing until it is loaded again."""
+    navigates: bool = False
+    """Whether it waits for a server; known only while somebody asks."""
     requests: dict[str, float] = field(default_factory=dict)
     """Those under way, and when each began."""
 

@@ -33,7 +33,12 @@ _RHYTHM_S: Final = 0.4
 _ASK_AFTER_S: Final = 0.02
 """A page that draws 60 frames a second is not asked between two of them."""
 _ASK_AGAIN_S: Final = 0.03
-_UNRESPONSIVE_S: Final = 1.0
+_UNRESPONSIVE_S: Final = 0.9
+"""So that who waits for a second is told of it."""
+_SILENT_S: Final = 0.4
+"""When less time than that is left, and a page does not answer for so long, that is told."""
+_SILENT: Final = ("a page does not answer",)
+_TOLD_S: Final = 0.2
 _LOOK_EVERY_S: Final = 0.01
 
 Reason = Literal["still", "unresponsive", "timeout"]
@@ -44,7 +49,7 @@ class Settled:
     """Why `screen.settle` returned; true when the screen is still."""
 
     reason: Reason
-    """`still`: nothing is drawn and no page has anything under way. `unresponsive`: nothing was drawn for a second, but
+    """`still`: nothing is drawn and no page has anything under way. `unresponsive`: nothing was drawn for 0.9 s, but
     a page does not answer: it computes, or shows a dialog. `timeout`: neither came within the time."""
     waited_s: float
     busy: tuple[str, ...] = ()
@@ -83,7 +88,7 @@ async def _ended(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Re
     ask_at = 0.0
     while True:
         if await _is_over(max(ask_at, drawing.last + _ASK_AFTER_S), end):
-            return "timeout", busy
+            return "timeout", busy or await _loading(pages)
         if time.monotonic() < drawing.last + _ASK_AFTER_S:
             continue
         outcome, found = await _asked(drawing, pages, end)
@@ -100,21 +105,33 @@ async def _asked(drawing: _Drawing, pages: Pages | None, end: float) -> tuple[Re
     """
     drawn_before, quiet_s = drawing.last, drawing.quiet_s
     asking = asyncio.ensure_future(pages.busy() if pages is not None else _nothing())
-    give_up = time.monotonic() + _UNRESPONSIVE_S
+    asked_at = time.monotonic()
+    give_up = asked_at + _UNRESPONSIVE_S
     try:
         while drawing.last == drawn_before and (now := time.monotonic()) < end:
             if asking.done() and now >= drawn_before + quiet_s:
                 busy = asking.result()
                 return (None if busy else "still"), busy
             if now >= give_up:
-                return "unresponsive", ("a page does not answer",)
+                return "unresponsive", _SILENT
             until = drawn_before + quiet_s if asking.done() or now < drawn_before + quiet_s else give_up
             waits: set[asyncio.Future[Any]] = {drawing.next()} if asking.done() else {drawing.next(), asking}
             await asyncio.wait(waits, timeout=min(until, end) - now, return_when=asyncio.FIRST_COMPLETED)
-        return None, asking.result() if asking.done() else None
+        if asking.done():
+            return None, asking.result()
+        return None, _SILENT if (now := time.monotonic()) >= end and now - asked_at >= _SILENT_S else None
     finally:
         asking.cancel()
         await asyncio.wait({asking})
+
+
+async def _loading(pages: Pages | None) -> tuple[str, ...]:
+    """What only Chromium knows: the tab of a page that waits for a server turns all the time, so that the page is never asked."""
+    if pages is not None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TOLD_S):
+                return await pages.loading()
+    return ()
 
 
 async def _nothing() -> tuple[str, ...]:

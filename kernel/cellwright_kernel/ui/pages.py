@@ -59,7 +59,8 @@ class PageReader:
 
     Args:
         raw: `url`; `measure` (what `MEASURE` gives), and of a page in sight `snapshot` and `frames` (by their
-            references, what `FRAME` gives); or a `problem`, when the page did not answer.
+            references, what `FRAME` gives), and `left_out`, a sentence, when a frame did not answer; or a `problem`, when the
+            page did not.
     """
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
@@ -81,7 +82,7 @@ class PageReader:
     @property
     def problems(self) -> tuple[str, ...]:
         """What of the page was left out, once it was read; a sentence each."""
-        sentences = []
+        sentences = [clean(left_out, 500)] if (left_out := self._raw.get("left_out")) else []
         if self._is_cut:
             sentences.append(
                 f"Only the first {_MOST:,} elements of the page {self._url} were read; the others are not listed: "

@@ -22,9 +22,10 @@ from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusError
 
 from cellwright_kernel.boxes import Box, overlap
+from cellwright_kernel.processes import is_stopped
 from cellwright_kernel.ui.elements import Element, clean
 from cellwright_kernel.ui.roles import HOLDERS, aria_role, is_showing, states_of
-from cellwright_kernel.ui.windows import is_stopped, program_of
+from cellwright_kernel.ui.windows import program_of
 
 _REGISTRY: Final = ("org.a11y.atspi.Registry", "/org/a11y/atspi/accessible/root")
 _BUS: Final = ("org.freedesktop.DBus", "/org/freedesktop/DBus")

@@ -15,6 +15,7 @@ from Xlib.display import Display
 from Xlib.error import BadDrawable, BadWindow
 
 from cellwright_kernel.boxes import Box
+from cellwright_kernel.processes import is_stopped
 from cellwright_kernel.ui.elements import clean
 
 _MOST: Final = 200
@@ -61,14 +62,6 @@ def program_of(pid: int) -> str:
         return clean(Path(f"/proc/{pid}/comm").read_text())
     except OSError:
         return ""
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal, and answers nothing."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
-    except (OSError, IndexError):
-        return False
 
 
 def _window(display: Display, number: int, *, is_active: bool) -> Window:

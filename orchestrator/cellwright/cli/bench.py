@@ -67,18 +67,25 @@ def _of_cells(figures: Figures) -> list[Row]:
     scrot = "stock pyautogui and Pillow, in a stock ipykernel"
     no_scrot = "not measured: scrot is not installed"
     return [
-        _row("log(1) over POST /execute", figures.execute_ms, figures.baseline_ms, stock),
+        _row("log(1) over POST /execute", figures.execute_ms, figures.baseline_ms, stock, figures.ratio),
         _row("the same, slowest but one of a hundred", figures.execute_p99_ms, figures.baseline_p99_ms, stock),
-        _row("1+1 in JavaScript", figures.javascript_ms, figures.python_ms, "1+1 in Python, in turns with it"),
+        _row(
+            "1+1 in JavaScript",
+            figures.javascript_ms,
+            figures.python_ms,
+            "1+1 in Python, in turns with it",
+            figures.javascript_ratio,
+        ),
         _row(
             "display(pyautogui.screenshot())",
             figures.screenshot_ms,
             figures.stock_screenshot_ms,
             scrot if figures.stock_screenshot_ms else no_scrot,
+            figures.screenshot_ratio,
         ),
         _row("first request of a guide's client", round(median(figures.cold_session_ms)), None, "none"),
     ]
 
 
-def _row(what: str, ours: float, baseline: float | None, stock: str) -> Row:
-    return Row(what=what, ours=ours, baseline=baseline, unit="ms", stock=stock)
+def _row(what: str, ours: float, baseline: float | None, stock: str, of_turns: float | None = None) -> Row:
+    return Row(what=what, ours=ours, baseline=baseline, unit="ms", stock=stock, ratio_of_turns=of_turns)

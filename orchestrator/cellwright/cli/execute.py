@@ -101,7 +101,7 @@ def _show(cell: Cell, blobs: Path | None) -> None:
     for output in cell.outputs:
         match output:
             case Text(source="stderr" | "notice"):
-                print(plain(output.text), file=sys.stderr)
+                print(plain(output.text).removesuffix("\n"), file=sys.stderr)
             case Text():
                 print(plain(output.text).removesuffix("\n"))
             case _:

@@ -28,6 +28,13 @@ Languages = Annotated[
 DEFAULT_LANGUAGES = "py,js"
 
 _DEFAULT = Spec()
+_OPTION_OF = {
+    "cell_deadline_s": "--deadline",
+    "deadline_limit_s": "--deadline-limit",
+    "env": "--env",
+    "width": "--size",
+    "height": "--size",
+}
 _LANGUAGES: dict[str, Language] = {"py": "python", "python": "python", "js": "javascript", "javascript": "javascript"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -138,6 +145,7 @@ class SpecOptions:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
+            name = _OPTION_OF.get(name, name)
             raise UsageError(f"{name}: {first['msg']} (given: {first['input']!r}). Nothing was started.") from error
 
 

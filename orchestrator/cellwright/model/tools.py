@@ -37,11 +37,11 @@ _JAVASCRIPT: Final = """\
 Execute JavaScript (Node.js) in a kernel that keeps its globals from one call to the next; top-level await works.
 Already there: browser, context, page (Playwright, on the desktop's own Chromium, page area {width}x{page_height}; the same pages that \
 exec_py sees), console.log(v), which comes back as text, and display(base64Image), which shows you a picture.
-screen: await screen.settle() waits until nothing is drawn, loading or animated; screen.changed(), screen.shot(region), \
+screen: await screen.settle() waits until nothing is drawn, loading or animated, settle(2_000) for 2 s at most: times are in milliseconds; screen.changed(), screen.shot(region), \
 screen.zoom(region, 3), screen.findText('Submit'), screen.waitText('Done', 10_000) see the desktop. All give promises; \
 pictures are PNG Buffers for display(); a region or box is {x, y, width, height} in screen pixels.
 clipboard: await clipboard.write(text) and await clipboard.read(), the desktop's own.
-ui: console.log(String(await ui.tree())) lists windows and what is in them, pages and native programs alike, by role, name and box in screen pixels; (await ui.find({ role: 'button', name: 'OK' }))[0].center is where to click; await ui.wait({ role: 'window', name: 'Save' }, 10_000) waits.
+ui: console.log(String(await ui.tree())) lists windows and what is in them, pages and native programs alike, by role, name and box in screen pixels; (await ui.find({ role: 'button', name: 'OK' }))[0].center is where to click; await ui.wait({ role: 'window', name: 'Save' }, 10_000) waits 10 s at most.
 An error gives its message and stack, and what was set before it stays. A call is interrupted after {deadline_s} s; its \
 globals stay. One that needs longer says so in its first line, // timeout_s=600, up to {limit_s} s. The network is closed but for the hosts \
 that were allowed."""

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.waiting import GUARD_S
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
@@ -46,7 +47,7 @@ async def echo(connection: ServerConnection) -> None:
 
 
 async def test_bytes_pass_through_the_socket_of_a_channel(place: Path) -> None:
-    async with asyncio.timeout(10), gateway(echo) as url, local_sockets(KERNEL, url, "t") as (file, _):
+    async with asyncio.timeout(GUARD_S), gateway(echo) as url, local_sockets(KERNEL, url, "t") as (file, _):
         told = json.loads(file.read_text())
         socket = Path(f"{told['ip']}-{told['shell_port']}")
         assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
@@ -71,7 +72,7 @@ async def test_a_client_that_reads_nothing_for_long_is_let_go(place: Path, monke
         finally:
             left.set()
 
-    async with asyncio.timeout(10), gateway(flood) as url, local_sockets(KERNEL, url, "t") as (file, ended):
+    async with asyncio.timeout(GUARD_S), gateway(flood) as url, local_sockets(KERNEL, url, "t") as (file, ended):
         reader, writer = await asyncio.open_unix_connection(file.parent / "s-1")
         writer.transport.pause_reading()  # type: ignore[attr-defined] - a Unix socket's can
         await left.wait()
@@ -89,7 +90,7 @@ async def test_a_refusal_ends_it_with_the_error_that_it_was(error: type[Cellwrig
     def refuse(connection: ServerConnection, _: Request) -> Response:
         return connection.respond(error.http_status, json.dumps({"error": error.sentence, "kind": error.__name__}))
 
-    async with asyncio.timeout(10), gateway(echo, refuse) as url, local_sockets(KERNEL, url, "t") as (file, ended):
+    async with asyncio.timeout(GUARD_S), gateway(echo, refuse) as url, local_sockets(KERNEL, url, "t") as (file, ended):
         _, writer = await asyncio.open_unix_connection(file.parent / "s-1")
         told = await ended
         writer.close()
@@ -100,7 +101,7 @@ async def test_a_refusal_ends_it_with_the_error_that_it_was(error: type[Cellwrig
 async def test_a_service_that_has_ended_is_said() -> None:
     async with gateway(echo) as url:
         pass
-    async with asyncio.timeout(10), local_sockets(KERNEL, url, "t") as (file, ended):
+    async with asyncio.timeout(GUARD_S), local_sockets(KERNEL, url, "t") as (file, ended):
         _, writer = await asyncio.open_unix_connection(file.parent / "s-1")
         assert isinstance(await ended, ServiceUnreachable)
         writer.close()

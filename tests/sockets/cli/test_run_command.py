@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.waiting import GUARD_S
 
 CELLWRIGHT = [sys.executable, "-c", "from cellwright.cli.main import main; main()"]
 
@@ -66,4 +67,4 @@ def test_emulate_says_where_it_is_serves_and_ends_with_ctrl_c(emulator: subproce
     )
     assert answer.json()["output"][1]["content"][0]["text"] == "Hello."
     os.kill(emulator.pid, signal.SIGINT)
-    assert emulator.wait(10) == 0
+    assert emulator.wait(GUARD_S) == 0

@@ -17,6 +17,7 @@ import pytest
 import uvicorn
 from tests.serving import running_service
 from tests.sockets.prompt_server import PromptServer
+from tests.waiting import GUARD_S
 
 from cellwright.cli import main
 from cellwright.cli.service import Address, address, announced
@@ -42,14 +43,14 @@ def serving(runs: Path) -> Iterator[str]:
         server = PromptServer(uvicorn.Config(app, log_level="critical", ws="websockets-sansio", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        end = time.monotonic() + 5
+        end = time.monotonic() + GUARD_S
         while not server.started and time.monotonic() < end:
             time.sleep(0.01)
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
             server.should_exit = True
-            thread.join(10)
+            thread.join(GUARD_S)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from dbus_fast import Message
 from dbus_fast.aio import MessageBus
+from tests.waiting import GUARD_S
 
 from cellwright_kernel import program_bus
 from cellwright_kernel.program_bus import ProgramBus
@@ -37,7 +38,7 @@ async def bus(tmp_path: Path) -> AsyncIterator[ProgramBus]:
 
 async def _names(bus: ProgramBus) -> list[str]:
     """Connect as a program does, and ask which names there are."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         connection = await MessageBus(bus_address=bus.environment()["DBUS_SESSION_BUS_ADDRESS"]).connect()
         asked = Message("org.freedesktop.DBus", "/", "org.freedesktop.DBus", "ListActivatableNames")
         try:

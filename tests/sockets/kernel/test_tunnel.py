@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 from tests.sockets.prompt_server import PromptServer
+from tests.waiting import GUARD_S
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed
 
@@ -55,7 +56,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def test_bytes_pass_both_ways(tmp_path: Path) -> None:
-    async with asyncio.timeout(10), tunnel_to(echo, tmp_path) as outside:
+    async with asyncio.timeout(GUARD_S), tunnel_to(echo, tmp_path) as outside:
         await outside.send(b"hello")
         assert await outside.recv() == b"hello"
 
@@ -64,7 +65,7 @@ async def test_it_ends_with_the_kernels_socket(tmp_path: Path) -> None:
     async def leave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    async with asyncio.timeout(10), tunnel_to(leave, tmp_path) as outside:
+    async with asyncio.timeout(GUARD_S), tunnel_to(leave, tmp_path) as outside:
         with pytest.raises(ConnectionClosed):
             await outside.recv()
 
@@ -78,7 +79,7 @@ async def test_a_kernel_that_reads_nothing_for_long_loses_it(tmp_path: Path, mon
         await ended.wait()
         writer.transport.abort()
 
-    async with asyncio.timeout(10), tunnel_to(deaf, tmp_path) as outside:
+    async with asyncio.timeout(GUARD_S), tunnel_to(deaf, tmp_path) as outside:
         with contextlib.suppress(ConnectionClosed):  # else the test's time is over
             while True:
                 await outside.send(b"x" * 65536)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright.errors import SandboxLost
 from cellwright.sandbox import door as doors
@@ -112,7 +113,7 @@ async def _drip_body(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.mark.parametrize("drip", [_drip_header, _drip_body])
 async def test_an_answer_that_drips_for_ever_ends(tmp_path: Path, drip: Answering) -> None:
-    async with host(tmp_path / "door", drip) as door, asyncio.timeout(10):
+    async with host(tmp_path / "door", drip) as door, asyncio.timeout(GUARD_S):
         answers = await asyncio.gather(*(ask(door) for ask in ASKED.values()), return_exceptions=True)
     assert [type(answer) for answer in answers] == [SandboxLost] * len(ASKED)
 
@@ -131,7 +132,7 @@ async def test_an_answer_that_drips_for_ever_ends(tmp_path: Path, drip: Answerin
     ],
 )
 async def test_no_answer_but_a_good_one_is_believed(tmp_path: Path, answer: bytes) -> None:
-    async with host(tmp_path / "door", saying(answer)) as door, asyncio.timeout(10):
+    async with host(tmp_path / "door", saying(answer)) as door, asyncio.timeout(GUARD_S):
         answers = await asyncio.gather(*(ask(door) for ask in ASKED.values()), return_exceptions=True)
     assert [type(answer) for answer in answers] == [SandboxLost] * len(ASKED)
 
@@ -179,7 +180,7 @@ async def test_a_door_is_closed_although_the_host_does_not_take_what_was_sent(tm
     async with host(tmp_path / "door", take_nothing) as door:
         writing = asyncio.ensure_future(door.write_file("a", b"x" * 5_000_000))
         await taking.wait()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             await door.close()
             with pytest.raises(SandboxLost):
                 await writing

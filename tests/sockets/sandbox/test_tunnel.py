@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.waiting import GUARD_S
 from websockets.asyncio.server import ServerConnection, unix_serve
 
 from cellwright.sandbox import tunnel as tunnels
@@ -69,7 +70,7 @@ async def test_bytes_pass_both_ways_in_order_until_the_source_ends(tmp_path: Pat
         yield b"bcd"
         await all_came.wait()
 
-    async with asyncio.timeout(5), tunnel_to(tmp_path, echo) as tunnel:
+    async with asyncio.timeout(GUARD_S), tunnel_to(tmp_path, echo) as tunnel:
         await tunnel.carry(source(), take)
     assert bytes(got) == b"a" * 200_000 + b"bcd"
 
@@ -78,7 +79,7 @@ async def test_it_ends_with_the_other_end(tmp_path: Path) -> None:
     async def leave(connection: ServerConnection) -> None:
         await connection.recv()
 
-    async with asyncio.timeout(5), tunnel_to(tmp_path, leave) as tunnel:
+    async with asyncio.timeout(GUARD_S), tunnel_to(tmp_path, leave) as tunnel:
         await tunnel.carry(said(b"x"), never)
 
 
@@ -87,14 +88,14 @@ async def test_it_ends_when_this_side_breaks(tmp_path: Path, broken: type[Except
     async def take(_: bytes) -> None:
         raise broken
 
-    async with asyncio.timeout(5), tunnel_to(tmp_path, echo) as tunnel:
+    async with asyncio.timeout(GUARD_S), tunnel_to(tmp_path, echo) as tunnel:
         await tunnel.carry(said(b"x"), take)
 
 
 async def test_who_reads_nothing_for_long_loses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tunnels, "STUCK_S", 0.1)
     monkeypatch.setattr(tunnels, "CLOSE_S", 0.1)
-    async with asyncio.timeout(5), tunnel_to(tmp_path, flood) as tunnel:
+    async with asyncio.timeout(GUARD_S), tunnel_to(tmp_path, flood) as tunnel:
         await tunnel.carry(said(), never)
 
 
@@ -103,5 +104,5 @@ async def test_a_kernel_side_that_reads_nothing_for_long_loses_it(
 ) -> None:
     monkeypatch.setattr(tunnels, "STUCK_S", 0.1)
     monkeypatch.setattr(tunnels, "CLOSE_S", 0.1)
-    async with asyncio.timeout(5), tunnel_to(tmp_path, deaf) as tunnel:
+    async with asyncio.timeout(GUARD_S), tunnel_to(tmp_path, deaf) as tunnel:
         await tunnel.carry(endless(), never)

@@ -90,3 +90,26 @@ async def test_asking_once_the_ladder_is_climbed_changes_nothing(climb):
     await climb.clock.advance(10)
     climb.ladder.ask()
     assert not climb.ladder.asked
+
+
+async def test_code_that_has_stopped_is_left_alone_until_the_top(climb):
+    climb.ladder.has_stopped = True
+    await climb.clock.advance(10 + TOP_S - 0.01)
+    assert (climb.done, climb.ladder.rung, climb.task.done()) == ([], None, False)
+    await climb.clock.advance(0.01)
+    assert climb.task.done()
+
+
+async def test_code_that_stops_at_an_interrupt_gets_no_second_one(climb):
+    await climb.clock.advance(10)
+    climb.ladder.has_stopped = True
+    await climb.clock.advance(TOP_S)
+    assert climb.done == [(10, "interrupt")]
+    assert climb.ladder.rung == "interrupt"
+
+
+async def test_a_kernel_whose_end_is_wanted_is_ended_though_its_cell_has_stopped(climb):
+    climb.ladder.has_stopped = True
+    climb.ladder.ask("kill_kernel")
+    await climb.clock.advance(0)
+    assert climb.done == [(0, "kill_kernel")]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from PIL import Image
+from tests.waiting import GUARD_S, until
 from Xlib import X
 from Xlib import display as xlib
 from Xlib.ext import xtest
@@ -62,7 +63,7 @@ async def test_a_new_window_gets_the_focus_and_a_title_bar(desktop: Desktop) -> 
     connection = xlib.Display(desktop.display)
     window = _window(connection)
     atom = connection.intern_atom("_NET_ACTIVE_WINDOW")
-    await _until(lambda: _property(connection, atom) == [window.id])
+    await until(lambda: _property(connection, atom) == [window.id])
     extents = window.get_full_property(connection.intern_atom("_NET_FRAME_EXTENTS"), X.AnyPropertyType).value
     assert extents[2] > 10
     connection.close()
@@ -96,7 +97,7 @@ async def test_the_end_of_a_part_is_noticed_and_named(desktop: Desktop) -> None:
     async with asyncio.TaskGroup() as group:
         ended = group.create_task(desktop.ended())
         os.kill(desktop._children["Xvnc"].pid, signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(GUARD_S):
             assert (await ended).startswith("Xvnc exited with status 0. Every window that was open is gone.")
     assert not desktop.running
     with pytest.raises(NotUp, match=r"Xvnc exited with status 0\."):
@@ -107,7 +108,7 @@ async def test_the_end_of_a_part_is_noticed_and_named(desktop: Desktop) -> None:
 
 async def test_a_window_manager_that_ended_can_be_started_again(desktop: Desktop) -> None:
     os.kill(desktop._children["openbox"].pid, signal.SIGKILL)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(GUARD_S):
         assert (await desktop.ended()).startswith("openbox was ended by SIGKILL. The windows are still there")
     await desktop.start_window_manager()
     assert desktop.running
@@ -141,7 +142,7 @@ async def test_a_part_that_does_not_come_up_is_told_with_its_log(tmp_path: Path)
         return None
 
     with pytest.raises(NotUp) as caught:
-        await child.wait_for(never, "X display", within_s=5)
+        await child.wait_for(never, "X display", within_s=GUARD_S)
     assert str(caught.value) == (
         "No X display came up (server exited with status 3). Usually a package is missing or the memory is used up; "
         "`cellwright doctor` says which. Its log:\n    no fonts"
@@ -157,9 +158,9 @@ async def test_a_child_is_ended_with_what_it_started(tmp_path: Path) -> None:
     async def grandchild() -> int | None:
         return int(child.log() or 0) or None
 
-    pid = await child.wait_for(grandchild, "grandchild", within_s=5)
+    pid = await child.wait_for(grandchild, "grandchild", within_s=GUARD_S)
     await child.stop(gently_s=0.1)
-    await _until(lambda: not _runs(pid))
+    await until(lambda: not _runs(pid))
     assert child.how_it_ended() == "stubborn was ended by SIGKILL."
 
 
@@ -186,7 +187,7 @@ async def test_a_display_that_dies_while_it_is_started_again_is_started_once_mor
     keeping = asyncio.ensure_future(keeper.keep())
     first = keeper._desktop
     os.kill(first._children["Xvnc"].pid, signal.SIGKILL)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(GUARD_S):
         while keeper._desktop is first or not is_at(keeper._desktop):  # noqa: ASYNC110 - the very moment is meant
             await asyncio.sleep(0)
         os.kill(keeper._desktop._children["Xvnc"].pid, signal.SIGKILL)
@@ -209,7 +210,7 @@ async def test_keys_are_let_go_again_once_a_stopped_server_goes_on(desktop: Desk
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
                 await desktop.release_keys()
-    assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 2) == 1
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), GUARD_S) == 1
     os.kill(server, signal.SIGCONT)
     assert await desktop.release_keys() == 0
 
@@ -224,15 +225,9 @@ def _window(connection: xlib.Display) -> xlib.X:
     return window
 
 
-async def _until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not fact():  # noqa: ASYNC110 - another process makes it so
-            await asyncio.sleep(0.01)
-
-
 def _wait(connection: xlib.Display, kind: int) -> None:
-    """Take events until one of that kind, at most 3 s."""
-    end = time.monotonic() + 3
+    """Take events until one of that kind."""
+    end = time.monotonic() + GUARD_S
     while not connection.pending_events() or connection.next_event().type != kind:
         assert time.monotonic() < end, "the window was never shown"
         select.select([connection.fileno()], [], [], 0.1)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.waiting import GUARD_S
+
+from cellwright_kernel import runs
 from cellwright_kernel.iopub import Gate
 from cellwright_kernel.javascript.publisher import Posted, Publisher
 
@@ -72,7 +75,7 @@ async def test_what_is_gathered_is_sent_soon_although_nothing_follows() -> None:
     publisher, heard = publisher_of(1)
     publisher.write(1, "stdout", "waiting")
     assert heard.messages == []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while not heard.messages:  # noqa: ASYNC110 - a timer of the publisher's own
             await asyncio.sleep(0.005)
     assert heard.streams == [("stdout", "waiting", "m1")]
@@ -108,3 +111,16 @@ async def test_before_the_first_cell_nothing_is_sent() -> None:
     publisher, heard = publisher_of()
     publisher.notice("nobody hears it")
     assert (heard.messages, publisher.latest) == ([], 0)
+
+
+async def test_what_a_cell_says_after_its_first_messages_is_gathered() -> None:
+    publisher, heard = publisher_of(1, 2)
+    for number in range(runs.SINGLY + 3):
+        publisher.take({"type": "log", "cell": 1, "text": f"{number}"})
+    publisher.take({"type": "stream", "cell": 1, "name": "stderr", "text": "a"})
+    publisher.take({"type": "stream", "cell": 1, "name": "stderr", "text": "b"})
+    publisher.take({"type": "log", "cell": 2, "text": "of another"})
+    assert len(heard.messages) == runs.SINGLY + 2
+    _, content, parent, note = heard.messages[-2]
+    assert (content["data"], parent) == ({"text/plain": "200\n201\n202\nab"}, "m1")
+    assert note == {"cellwright": {"runs": [["log", 3, 3, 3], ["stderr", 2]]}}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright_kernel import processes
 
@@ -100,7 +101,7 @@ async def test_a_process_that_cannot_be_looked_at_is_not_said_to_be_ending(kerne
 async def test_what_makes_new_ones_without_end_is_ended_whole(kernel):
     code = "import os, time\nfor _ in range(6): os.fork()\nwhile True:\n  if os.fork() == 0: time.sleep(0.05); os._exit(0)\n  os.wait()"
     start(kernel, sys.executable, sys.executable, "-c", code)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GUARD_S):
         while len(processes.of_kernel(kernel.pid, MARK)) < 60:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(0.01)
     killed = await processes.kill_all(kernel.pid, MARK)

@@ -1,6 +1,14 @@
 """What a cell says of the way out at its end."""
 
+import asyncio
+
+import pytest
+from tests.waiting import GUARD_S
+
+from cellwright.testing.clock import FakeClock
+from cellwright_kernel import running_cell
 from cellwright_kernel.deadline import SystemClock
+from cellwright_kernel.lane import Lane
 from cellwright_kernel.outputs import NOTHING_SAID, Outputs
 from cellwright_kernel.running_cell import RunningCell
 from cellwright_kernel.wire import CellStatus, Execute
@@ -67,3 +75,31 @@ async def test_a_page_that_chromiums_own_about_a_failure_came_in_the_way_of_says
     (sentence,) = await said("error", failure, [])
     assert sentence.endswith("await page.wait_for_url('chrome-error://chromewebdata/')")
     assert await said("error", 'interrupted by another navigation to "http://b/"', []) == []
+
+
+async def test_idle_counts_as_lost_only_once_the_whole_kernel_is_silent(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(running_cell, "_LOST_IDLE_S", 0.05)
+    lane = Lane("python", Outputs)
+    cell = lane.running = RunningCell(
+        Execute(number=2, language="python", code="", deadline_s=9), Outputs(), SystemClock()
+    )
+    cell.message_id, lane.cells, lane.last_cell = "m2", {"m1": 1, "m2": 2}, 2
+    of_a_thread = {"header": {"msg_type": "stream"}, "parent_header": {"msg_id": "m1"}, "metadata": {}, "content": {}}
+    cell.take_reply({"content": {"status": "ok"}})
+    for _ in range(30):
+        lane.take_message(of_a_thread)
+        await asyncio.sleep(0.01)
+    assert not cell.ended.done()
+    async with asyncio.timeout(GUARD_S):
+        assert await cell.ended == "finished"
+
+
+@pytest.mark.parametrize(("past_s", "kept"), [(3.1, True), (3.3, False)])
+async def test_a_long_text_is_kept_only_as_long_as_the_answer_is_in_time(past_s: float, kept: bool):
+    clock = FakeClock(0)
+    cell = RunningCell(Execute(number=1, language="python", code="", deadline_s=9), Outputs(), clock)
+    cell.outputs.add({"header": {"msg_type": "stream"}, "content": {"name": "stdout", "text": "x" * 20_000}})
+    await clock.advance(9 + past_s)
+    cell.close("timeout", 1)
+    types = [event.type async for batch in cell.events() for event in batch if event.type != "piece"]
+    assert types == [*(["kept"] if kept else []), "output", "closed"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw, ImageFont
+from tests.waiting import GUARD_S
 
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.screen import reader
@@ -94,7 +95,7 @@ async def test_the_process_that_reads_ends_when_nobody_needs_it(tmp_path: Path, 
         assert process.stdin
         if end == "closed":
             process.stdin.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(GUARD_S):
             assert await process.wait() == 0
     finally:
         if process.returncode is None:

@@ -7,15 +7,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.waiting import GUARD_S, until
 from Xlib import X
 from Xlib import display as xlib
 
-from cellwright_kernel import desktop as desktop_module
+from cellwright_kernel import screenshots
 from cellwright_kernel.child import Child
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.screen.pictures import Pictures
@@ -38,13 +39,13 @@ async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
 def grabs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One line for each time that the pixels were fetched."""
     fetched: list[str] = []
-    take = desktop_module._take_screenshot
+    take = screenshots._picture
 
-    def counted(pictures: Pictures, known: desktop_module.Screenshot | None) -> desktop_module.Screenshot:
+    def counted(pictures: Pictures, known: screenshots.Screenshot | None) -> screenshots.Screenshot:
         fetched.append("the screen")
         return take(pictures, known)
 
-    monkeypatch.setattr(desktop_module, "_take_screenshot", counted)
+    monkeypatch.setattr(screenshots, "_picture", counted)
     return fetched
 
 
@@ -76,12 +77,12 @@ async def test_a_window_that_is_drawn_is_a_change(desktop: Desktop, tmp_path: Pa
     environment = {**os.environ, "DISPLAY": desktop.display}
     child = await Child.start("program", command, environment=environment, folder=tmp_path)
     try:
-        await _until(lambda: desktop.changed)
+        await until(lambda: desktop.changed)
         shown = await _settled(desktop)
         assert shown.pixels_sha256 != first.pixels_sha256
     finally:
         await child.stop()
-    await _until(lambda: desktop.changed)  # that it has gone is one too
+    await until(lambda: desktop.changed)  # that it has gone is one too
 
 
 async def test_what_is_drawn_in_a_window_within_a_window_is_a_change(desktop: Desktop) -> None:
@@ -96,7 +97,7 @@ async def test_what_is_drawn_in_a_window_within_a_window_is_a_change(desktop: De
     for colour in (0xFF0000, 0x00FF00, 0x0000FF):  # each one is told anew
         inner.fill_rectangle(inner.create_gc(foreground=colour), 5, 5, 1, 1)
         connection.sync()
-        await _until(lambda: desktop.changed)
+        await until(lambda: desktop.changed)
         shot = await desktop.screenshot(known=first)
         assert shot.pixels_sha256 != first.pixels_sha256
         first = await _settled(desktop)
@@ -115,7 +116,7 @@ async def test_what_was_drawn_before_one_asks_is_told_at_once(desktop: Desktop) 
         connection.sync()
         if not desktop.changed:
             late += 1
-        await _until(lambda: desktop.changed)
+        await until(lambda: desktop.changed)
         await desktop.screenshot()
     assert late == 0
     connection.close()
@@ -152,21 +153,15 @@ async def test_a_watch_that_lost_its_display_says_changed(desktop: Desktop) -> N
     assert not desktop.changed
     os.kill(desktop._children["Xvnc"].pid, signal.SIGKILL)
     await desktop.ended()
-    await _until(lambda: desktop.changed)
+    await until(lambda: desktop.changed)
 
 
-async def _settled(desktop: Desktop) -> desktop_module.Screenshot:
+async def _settled(desktop: Desktop) -> screenshots.Screenshot:
     """Return a screenshot after which nothing was drawn for a moment."""
     shot = await desktop.screenshot()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(GUARD_S):
         while True:
             await asyncio.sleep(0.2)
             if not desktop.changed:
                 return shot
             shot = await desktop.screenshot(known=shot)
-
-
-async def _until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not fact():  # noqa: ASYNC110 - another process makes it so
-            await asyncio.sleep(0.01)

@@ -83,10 +83,10 @@ def test_lone_surrogates_are_replaced_and_pairs_joined():
     ],
 )
 def test_a_mass_of_control_characters_costs_what_its_length_costs(line, control):
-    text = line.replace("x", "x" * 60_000) + control * 200_000
+    text = line.replace("x", "x" * 60_000) + control * 20_000
     began = time.process_time()
     plain(text)
-    assert time.process_time() - began < 3  # 0.3 s measured; minutes where each of them costs the line's length
+    assert time.process_time() - began < 0.5  # 0.04 s measured; 5 s and more where each of them costs the line's length
 
 
 def test_an_endless_sequence_costs_what_its_length_costs():
@@ -111,10 +111,10 @@ def test_what_was_erased_is_blank(written, shown):
 
 
 def test_of_a_text_too_long_to_be_cleaned_both_ends_are_cleaned_and_the_middle_is_counted():
-    text = "first\rFirst\n" + "a\b" * 1_000_000 + "\nlost\rlast"
+    text = "first\rFirst\n" + ("a" * 39 + "\r") * 50_000 + "\nlost\rlast"
     shown, (at, missing) = plain_ends(text)
     assert (shown[:6], shown[-5:]) == ("First\n", "\nlast")
-    assert shown[:at] == "First\na"
+    assert shown[:at] == "First\n" + "a" * 39
     assert missing == len(text) - 512 * 1024
 
 

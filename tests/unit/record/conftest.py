@@ -1,9 +1,14 @@
-"""A small run of every kind of record, made by the real writer."""
+"""A small run of every kind of record, made by the real writer.
+
+It lies in memory, but for the slow tests, which write to a real disk: each of some five hundred fsyncs takes 1 ms on an idle one, and 7 ms on
+one that others use too.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,15 @@ from cellwright_kernel.wire import Cell, Image, Text
 AT = "2026-11-29T16:17:24.000Z"
 RUN_ID = "2026-11-29-161724-ab12cd"
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x05\xa0\x00\x00\x03\xe8rest of a picture"
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, states: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    if request.node.get_closest_marker("slow"):
+        yield tmp_path_factory.mktemp("record")
+        return
+    with tempfile.TemporaryDirectory(dir=states) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.waiting import GUARD_S
 
 from cellwright.errors import JournalCorrupt, RecordError, RunFull
 from cellwright.record import Journal, Keep, RunInfo, read_run, verify
@@ -185,6 +186,7 @@ def test_in_a_run_that_is_full_nothing_is_begun_and_what_was_is_recorded(
     assert verify(journal.folder).status == "whole"
 
 
+@pytest.mark.slow
 def test_file_size_limit_leaves_no_half_record_and_the_journal_goes_on(tmp_path: Path) -> None:
     """The limit cuts the write in its middle, as a full disk does."""
     code = """
@@ -215,6 +217,7 @@ def test_file_size_limit_leaves_no_half_record_and_the_journal_goes_on(tmp_path:
     assert verify(tmp_path / "run").problems == ()
 
 
+@pytest.mark.slow
 def test_full_disk_leaves_every_record_before_it_readable(tmp_path: Path) -> None:
     """The run lies on a tmpfs of 1 MB; at the end there is room again, and the run can be closed."""
     code = """
@@ -239,6 +242,7 @@ def test_full_disk_leaves_every_record_before_it_readable(tmp_path: Path) -> Non
     assert done.stdout.splitlines() == ["DiskFull True", "True () running", "whole failed"]
 
 
+@pytest.mark.slow
 def test_killed_writer_leaves_every_acknowledged_record(tmp_path: Path) -> None:
     """SIGKILL in the middle of writing; what was acknowledged before it is there, and the run can go on."""
     code = """
@@ -257,7 +261,7 @@ def test_killed_writer_leaves_every_acknowledged_record(tmp_path: Path) -> None:
             assert read_run(tmp_path / "run").status == "running"
             writer.send_signal(signal.SIGKILL)
             acknowledged = int([acknowledged, *writer.stdout.read().split()][-1])
-            assert writer.wait(10) == -signal.SIGKILL
+            assert writer.wait(GUARD_S) == -signal.SIGKILL
         finally:
             writer.kill()
     run = read_run(tmp_path / "run")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cellwright.record.reader import read_run
 from cellwright.record.verdict import verify
 
@@ -35,6 +37,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_cell_that_cannot_be_recorded_does_not_run_and_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", CODE, str(tmp_path)],

@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from tests.waiting import GUARD_S
 
 from cellwright.errors import BadPath, FileMissing, FileTooLarge, SandboxLost, UsageError
 from cellwright.sandbox.door import Door
@@ -74,7 +75,7 @@ async def host(path: Path, *events: Event) -> AsyncIterator[tuple[Door, list[asy
     finally:
         await door.close()
         server.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(GUARD_S):
             await asyncio.gather(*(writer.wait_closed() for writer in connections), return_exceptions=True)
 
 

@@ -1,0 +1,91 @@
+"""Code that says things faster than they can be read, in a real sandbox and in both languages. One table: a row is a cell.
+
+It stops at its first interrupt and keeps its variables, and where it ends by itself before its deadline it is sound.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.ladder import Row, faults_of
+
+from cellwright.session import Session
+from cellwright_kernel.wire import Language
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+KEPT = "variables set so far are kept"
+OF_CHILDREN = "yes | head -100000"
+
+
+def endless(name: str, code: str, *, children: bool = False) -> Row:
+    rungs = ("interrupt", "kill_children") if children else ("interrupt",)
+    return Row(name, code, "timeout", KEPT, kept=True, rungs=rungs)
+
+
+PYTHON = (
+    endless("logs", "while True: log(1)"),
+    endless("prints", "i = 0\nwhile True: print(i); i += 1"),
+    endless("two streams", "import sys\nwhile True: print(1); print(2, file=sys.stderr)"),
+    endless("shown texts", "while True: display(1)"),
+    endless("pictures", "from PIL import Image\npicture = Image.new('RGB', (2, 2))\nwhile True: display(picture)"),
+    endless("logs of tasks", "import asyncio\nwhile True: log(1); await asyncio.sleep(0)"),
+    endless("children that write", f"import os\nwhile True: os.system('{OF_CHILDREN}')", children=True),
+    Row("logs that end", "for i in range(40_000): log(i)", "ok", "39999", kept=True),
+)
+JAVASCRIPT = (
+    endless("logs", "for (;;) console.error('e')"),
+    endless("prints", "for (let i = 0; ; i++) process.stdout.write(`${i}`)"),
+    endless("two streams", "for (;;) { process.stdout.write('a'); process.stderr.write('b') }"),
+    endless("shown texts", "for (;;) display(1)"),
+    endless(
+        "rejections",
+        "for (;;) { for (let i = 0; i < 1000; i++) Promise.reject(1); await new Promise(done => setTimeout(done)) }",
+    ),
+    endless("logs of tasks", "for (let i = 0; ; i++) { console.log(i); await new Promise(done => setTimeout(done)) }"),
+    endless(
+        "children that write",
+        f"for (;;) require('child_process').execSync('{OF_CHILDREN}', {{ stdio: 'inherit' }})",
+        children=True,
+    ),
+    Row("logs that end", "for (let i = 0; i < 40_000; i++) console.log(i)", "ok", "39999", kept=True),
+)
+TABLE: dict[Language, tuple[Row, ...]] = {"python": PYTHON, "javascript": JAVASCRIPT}
+
+THREAD: dict[Language, str] = {
+    "python": "import threading\ndef flood():\n    while True: {}\nthreading.Thread(target=flood, daemon=True).start()",
+    "javascript": "setInterval(() => {{ for (let i = 0; i < 2000; i++) {} }}, 1); undefined",
+}
+SAID: dict[Language, tuple[str, ...]] = {
+    "python": ("log(3)", "print(3)", "display(3)"),
+    "javascript": ("console.log(3)", "process.stdout.write('3')"),
+}
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_code_that_says_more_than_is_read_stops_at_an_interrupt_and_keeps_its_variables(
+    language: Language, tmp_path: Path
+) -> None:
+    faults: list[str] = []
+    async with Session.open(runs=tmp_path) as session:
+        for row in TABLE[language]:
+            faults += [f"{row.name}: {fault}" for fault in await faults_of(session, language, row)]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_a_cell_is_heard_beside_what_an_earlier_one_says_without_end(language: Language, tmp_path: Path) -> None:
+    mine = {"python": "log({})", "javascript": "console.log({})"}[language]
+    waits = {"python": "import time; time.sleep(2)", "javascript": "await new Promise(done => setTimeout(done, 2000))"}
+    found = []
+    async with Session.open(runs=tmp_path) as session:
+        for said in SAID[language]:
+            await session.execute(THREAD[language].format(said), language=language)
+            await session.execute(waits[language], language=language)
+            for number in (4, 5):
+                cell = await session.execute(mine.format(number), language=language, deadline_s=10)
+                own = [output.text for output in cell.outputs if output.type == "text" and output.of_cell is None]
+                found.append((said, cell.status, own[0]))
+            await session.restart(language)
+    assert found == [(said, "ok", number) for said in SAID[language] for number in "45"]

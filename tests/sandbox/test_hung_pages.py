@@ -1,0 +1,315 @@
+"""A page that answers nothing, and a language that connects to the browser only then: it gets the others soon, and is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from tests.ladder import commands_of
+from tests.serving import descendants
+from tests.waiting import GUARD_S, until
+
+from cellwright.session import Session
+from cellwright_kernel.wire import Language, Text
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+SOON_S = 15.0
+"""The wait for the pages is 3 s, and 4 s are usual in all; the rest is for a machine under load, of which the page that computes
+takes a core. Without an end to the wait there was no page at all."""
+OPEN = """
+import os, urllib.request
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
+asked = urllib.request.Request(os.environ["CELLWRIGHT_CDP"] + "/json/new?{}", method="PUT")
+direct.open(asked).read()
+"""
+LIST = "log(direct.open(os.environ['CELLWRIGHT_CDP'] + '/json/list').read().decode())"
+ENDLESS = "data:text/html,<title>hung</title><script>setTimeout(()=>{for(;;);},50)</script>"
+STILL = "data:text/html,<title>hung</title>"
+LANGUAGES: tuple[Language, ...] = ("python", "javascript")
+PAGES: dict[Language, str] = {
+    "python": "log([one.url for one in context.pages], page.url)",
+    "javascript": "console.log(context.pages().map((one) => one.url()), page.url())",
+}
+NEW: dict[Language, str] = {
+    "python": "new = await context.new_page(); await new.goto('data:text/html,<title>new</title>'); log(await new.title())",
+    "javascript": "globalThis.made = await context.newPage(); await made.goto('data:text/html,<title>new</title>'); "
+    "console.log(await made.title())",
+}
+CLOSE = {
+    "python": 'await (await browser.new_browser_cdp_session()).send("Target.closeTarget", {{"targetId": "{}"}})',
+    "javascript": "await (await browser.newBrowserCDPSession()).send('Target.closeTarget', {{ targetId: '{}' }})",
+}
+SILENT = (
+    "The page {} does not answer. Usually it shows a dialog that nobody has answered, its JavaScript computes without end, or its "
+    "process was stopped. Until it answers it is not in `{}`; the others are, and `page` is {}. To close it: `{}`"
+)
+ASK: dict[Language, str] = {
+    "python": "page.on('dialog', lambda it: held.append(it)); held = []; import asyncio\n"
+    "asked = asyncio.ensure_future(page.evaluate('alert(1)'))\nwhile not held: await asyncio.sleep(0.01)",
+    "javascript": "globalThis.held = []; const opened = new Promise((done) => page.on('dialog', (it) => done(held.push(it))));\n"
+    "page.evaluate(() => alert(1)).catch(() => {}); await opened; undefined",
+}
+ANSWER: dict[Language, str] = {
+    "python": "await held[0].accept(); log(await page.title())",
+    "javascript": "await held[0].accept(); console.log(await page.title())",
+}
+
+
+@pytest_asyncio.fixture
+async def session() -> AsyncIterator[Session]:
+    """One each: a language connects only once."""
+    async with Session.open() as session:
+        yield session
+
+
+async def ok(session: Session, language: Language, code: str) -> list[str]:
+    cell = await session.execute(code, language=language, deadline_s=30)
+    assert cell.status == "ok", cell.text
+    return [output.text for output in cell.outputs if isinstance(output, Text)]
+
+
+async def soon(session: Session, language: Language, code: str, within_s: float) -> list[str]:
+    began = time.monotonic()
+    said = await ok(session, language, code)
+    assert time.monotonic() - began < within_s
+    return said
+
+
+def renderers(session: Session) -> set[int]:
+    return {pid for pid, command in commands_of(descendants(session.info.pid)) if "--type=renderer" in command}
+
+
+async def hang(session: Session, how: str) -> int:
+    """Open a page that answers nothing; return the process that it is in."""
+    before = renderers(session)
+    await ok(session, "python", OPEN.format(ENDLESS if how == "computes" else STILL))
+    await until(lambda: renderers(session) - before)
+    (pid,) = renderers(session) - before
+    if how == "is stopped":
+        os.kill(pid, signal.SIGSTOP)
+    else:
+        await until(lambda: is_busy(pid))
+    return pid
+
+
+def is_busy(pid: int) -> bool:
+    """Whether it has computed for longer than a page needs to appear."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK") > 0.5
+
+
+@pytest.mark.parametrize("how", ["computes", "is stopped"])
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_language_that_connects_beside_a_page_that_answers_nothing_gets_the_others_and_can_close_it(
+    session: Session, language: Language, how: str
+) -> None:
+    url = ENDLESS if how == "computes" else STILL
+    hung = await hang(session, how)
+    await ok(session, language, "1 + 1")
+    told, pages = await soon(session, language, PAGES[language], SOON_S)
+    close = told.partition("To close it: `")[2].rstrip("`")
+    target = re.findall("[0-9A-F]{32}", close)
+    known = "context.pages" if language == "python" else "context.pages()"
+    assert close == CLOSE[language].format(*target)
+    assert told == SILENT.format(url, known, "about:blank", close)
+    assert pages in {"['about:blank'] about:blank", "[ 'about:blank' ] about:blank"}
+    assert await soon(session, language, "1 + 1", 4) == ["2"]
+    assert await ok(session, language, NEW[language]) == ["new"]
+    await ok(session, language, close)
+    async with asyncio.timeout(GUARD_S):
+        while hung in renderers(session) or "hung" in "".join(await ok(session, "python", LIST)):  # noqa: ASYNC110 - another process makes it so
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_page_that_answers_again_is_there_again(session: Session, language: Language) -> None:
+    hung = await hang(session, "is stopped")
+    await ok(session, language, PAGES[language])
+    os.kill(hung, signal.SIGCONT)
+    wait = {
+        "python": "while len(context.pages) < 2: await page.wait_for_timeout(20)\nlog(await context.pages[1].title())",
+        "javascript": "while (context.pages().length < 2) await page.waitForTimeout(20)\n"
+        "console.log(await context.pages()[1].title())",
+    }
+    assert await ok(session, language, wait[language]) == ["hung"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_language_connects_while_the_other_has_a_dialog_open_and_leaves_it_there(
+    session: Session, language: Language
+) -> None:
+    other: Language = "javascript" if language == "python" else "python"
+    await ok(session, other, ASK[other])
+    said = await soon(session, language, NEW[language], SOON_S)
+    assert said[0].startswith(
+        "The page about:blank does not answer. Usually it shows a dialog that nobody has answered, "
+    )
+    assert said[1:] == ["new"]
+    assert await ok(session, other, ANSWER[other]) == [""]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_page_whose_opener_answers_nothing_is_there(session: Session, language: Language) -> None:
+    other: Language = "javascript" if language == "python" else "python"
+    serve = (
+        "import http.server, threading\n"
+        "class Handler(http.server.SimpleHTTPRequestHandler):\n    def log_message(self, *rest): pass\n"
+        "server = http.server.ThreadingHTTPServer(('127.0.0.1', 8123), Handler)\n"
+        "threading.Thread(target=server.serve_forever, daemon=True).start()"
+    )
+    opening = {
+        "python": "await page.goto('http://127.0.0.1:8123/')\nasync with context.expect_page() as got:\n"
+        "    await page.evaluate(\"open('http://localhost:8123/') && 1\")\nawait (await got.value).wait_for_load_state()\n",
+        "javascript": "await page.goto('http://127.0.0.1:8123/'); const got = context.waitForEvent('page');\n"
+        "await page.evaluate(() => open('http://localhost:8123/') && 1); await (await got).waitForLoadState();\n",
+    }
+    hanging = "await page.evaluate('setTimeout(() => { for (;;); }, 50) && 1')"
+    await ok(session, "python", serve)
+    await ok(session, other, opening[other] + hanging)
+    await until(lambda: any(is_busy(pid) for pid in renderers(session)))
+    assert (await soon(session, language, PAGES[language], SOON_S))[-1] in {
+        "['http://localhost:8123/'] http://localhost:8123/",
+        "[ 'http://localhost:8123/' ] http://localhost:8123/",
+    }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_browser_that_hangs_when_it_is_first_named_is_told_of_and_costs_other_cells_nothing(
+    session: Session, language: Language
+) -> None:
+    await ok(session, language, "1 + 1")
+    chromium = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "/chromium --" in command)
+    os.kill(chromium, signal.SIGSTOP)
+    began = time.monotonic()
+    cell = await session.execute("page", language=language, deadline_s=30)
+    assert time.monotonic() - began < SOON_S
+    assert cell.text.startswith(
+        "The browser cannot be reached (it did not answer within 5 s); `browser`, `context` and `page` are not there. "
+        "If it goes on so, end its process: another one is started.\n"
+    )
+    assert await soon(session, language, "1 + 1", 4) == ["2"]
+    os.kill(chromium, signal.SIGCONT)
+    assert await ok(session, language, NEW[language]) == ["new"]
+
+
+HANGING_SERVER = """
+import asyncio
+async def hang(reader, writer):
+    try:
+        await asyncio.sleep(600)
+    finally:
+        writer.close()
+server = await asyncio.start_server(hang, "127.0.0.1", 8124)
+await page.goto("data:text/html,<title>here</title><button>Go</button>")
+"""
+AWAITED = "http://127.0.0.1:8124/hang"
+GO = {
+    "by the code": f"await page.goto({AWAITED!r})",
+    "by itself": f"await page.evaluate('setTimeout(() => {{ location = \"{AWAITED}\"; }}) && 1'); import time; time.sleep(60)",
+}
+
+
+async def test_a_page_whose_server_does_not_answer_is_said_to_load_and_not_to_hang(session: Session) -> None:
+    await ok(session, "python", HANGING_SERVER)
+    for how in GO.values():
+        assert (await session.execute(how, deadline_s=2)).status == "timeout"
+        assert await soon(session, "python", "log(1)", 1.9) == ["1"]  # to find that it does not answer takes 2 s
+        (tree,) = await ok(session, "python", "log(ui.tree())")
+        assert f"did not answer within 2 s: it is still loading {AWAITED}, whose server has not answered yet." in tree
+        settled = await ok(session, "python", "it = screen.settle(1); log(it.reason, it.busy)")
+        assert settled == ["timeout ('a page is loading',)"]
+        assert await soon(session, "python", f"await page.goto({STILL!r}); log(await page.title())", 3) == ["hung"]
+    await session.execute(GO["by the code"], deadline_s=1)
+    told = (await ok(session, "javascript", PAGES["javascript"]))[0]
+    assert told.startswith(
+        f"A page is still loading {AWAITED}: its server has not answered yet. Until it does, it is not in `context.pages()`; "
+    )
+    await ok(session, "python", f"await page.goto({STILL!r})")
+    await ok(session, "javascript", "while (context.pages().length < 2) await page.waitForTimeout(20)")
+    await session.execute(GO["by the code"], deadline_s=1)
+    (tree,) = await ok(session, "javascript", "console.log(String(await ui.tree()))")
+    assert f"did not answer within 2 s: it is still loading {AWAITED}, whose server has not answered yet." in tree
+
+
+async def test_a_page_that_computes_is_stopped_and_one_with_a_dialog_is_said_not_to_answer(session: Session) -> None:
+    await ok(session, "python", "await page.evaluate('setTimeout(() => { for (;;); }, 50) && 1')")
+    await until(lambda: any(is_busy(pid) for pid in renderers(session)))
+    assert (await session.execute("await page.title()", deadline_s=1)).status == "timeout"
+    (told, title) = await ok(session, "python", "log(await page.title())")
+    assert "its JavaScript was computing. That was stopped" in told
+    assert title == ""
+    asked = "page.on('dialog', lambda it: None); await page.evaluate('setTimeout(() => alert(1)) && 1')"
+    await ok(session, "python", asked)
+    settled = await ok(session, "python", "screen.settle(3); it = screen.settle(1); log(it.reason, it.busy)")
+    assert settled[-1] == "unresponsive ('a page does not answer',)"
+    settled = await ok(session, "python", "it = screen.settle(0.5); log(it.reason, it.busy)")
+    assert settled[-1] == "timeout ('a page does not answer',)"
+
+
+async def test_a_cell_that_waits_until_it_is_known_what_still_answers_is_told_that_nothing_was_starting(
+    session: Session,
+) -> None:
+    await ok(session, "python", "1 + 1")
+    chromium = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "/chromium --" in command)
+    os.kill(chromium, signal.SIGSTOP)
+    try:
+        assert (await session.execute("import time; time.sleep(60)", deadline_s=1)).status == "timeout"
+        cell = await session.execute("log(1)", deadline_s=2)
+        assert cell.status == "timeout"
+        assert cell.text.startswith(
+            "The code was not executed: the cell before it had been ended, and until this one had to"
+        )
+    finally:
+        os.kill(chromium, signal.SIGCONT)
+    assert (await ok(session, "python", "log(1)"))[-1] == "1"
+
+
+async def test_a_window_manager_that_is_stopped_is_started_again_after_a_cell_that_ended_well(session: Session) -> None:
+    manager = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "openbox" in command)
+    os.kill(manager, signal.SIGSTOP)
+    await ok(session, "python", "pyautogui.click(700, 500)")
+    told, done = await soon(session, "python", "import tkinter; w = tkinter.Tk(); w.wait_visibility(); log('there')", 4)
+    assert told.startswith(
+        "The window manager had been stopped by a signal, so that no click arrived anywhere, and was ended. "
+    )
+    assert done == "there"
+
+
+async def test_a_frame_that_computes_without_end_is_named_and_the_pages_own_elements_are_listed(
+    session: Session,
+) -> None:
+    serve = """
+import http.server, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *rest): pass
+    def do_GET(self):
+        inner = b"<p>inner</p><script>setTimeout(()=>{for(;;);},300)</script>"
+        outer = b"<button>Own</button><iframe src='http://localhost:8125/inner'></iframe>"
+        self.send_response(200); self.send_header("Content-Type", "text/html"); self.end_headers()
+        self.wfile.write(inner if self.path == "/inner" else outer)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 8125), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+"""
+    await ok(session, "python", serve)
+    await ok(session, "javascript", PAGES["javascript"])
+    await ok(session, "python", "await page.goto('http://127.0.0.1:8125/')")
+    await until(lambda: any(is_busy(pid) for pid in renderers(session)))
+    looks: dict[Language, str] = {
+        "python": "log(ui.tree())",
+        "javascript": "console.log(String(await ui.tree()))",
+    }
+    for language, look in looks.items():
+        (said,) = await ok(session, language, look)
+        assert (
+            "The page http://127.0.0.1:8125/ has a frame that does not answer, http://localhost:8125/inner: it computes, or its "
+            "process is stopped. Only the page's own elements are listed, and none of its frames'."
+        ) in said
+        assert '- button "Own"' in said
