@@ -240,7 +240,13 @@ class Browser:
         _remove_stale_lock(self._profile)
         await asyncio.to_thread(self._write_preferences)
         command = [self._settings.chromium, *_FLAGS, *self._flags(), "about:blank"]
-        self._child = await Child.start("chromium", command, environment=self._environment, folder=self._folder)
+        self._child = await Child.start(
+            "chromium",
+            command,
+            environment=self._environment,
+            folder=self._folder,
+            groups=self._settings.groups.get("browser", ()),
+        )
 
     def _flags(self) -> list[str]:
         flags = [f"--user-data-dir={self._profile}", f"--remote-debugging-port={self._port}"]

@@ -89,6 +89,7 @@ class Host:
             screen_changed=self._screen_changed,
             commands=_commands(settings.processes, settings.memory),
             memory=Memory(settings.memory),
+            groups=settings.groups.get("cells", ()),
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
         self._starting: asyncio.Task[tuple[str, ...]] | None = None

@@ -52,12 +52,16 @@ class KernelProcess:
         generation: Counts the processes of this language from 1.
         command: Program and arguments.
         folder: A private folder for this language's sockets and log.
+        groups: What puts it, and all that it starts, into control groups; see `Child.start`.
     """
 
-    def __init__(self, language: Language, generation: int, command: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self, language: Language, generation: int, command: Sequence[str], folder: Path, groups: Sequence[int] = ()
+    ) -> None:
         self.language = language
         self.generation = generation
         self._command = command
+        self._groups = groups
         self._folder = folder / f"{language}-{generation}"
         self._key = os.urandom(16).hex()
         self._channels: Channels | None = None
@@ -128,6 +132,7 @@ class KernelProcess:
             command,
             environment={**environment, processes.MARK: self.mark},
             folder=self._folder,
+            groups=self._groups,
         )
         processes.goes_first(self.pid, processes.KERNEL_SCORE)
         try:

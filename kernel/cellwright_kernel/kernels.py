@@ -53,6 +53,7 @@ class Kernels:
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         memory: What it may have.
+        groups: What puts a kernel into its control groups; see `Child.start`.
         image_size: Most pixels across and down of a picture.
         clock: Time, for the deadlines.
     """
@@ -69,6 +70,7 @@ class Kernels:
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         memory: Memory | None = None,
+        groups: Sequence[int] = (),
         image_size: tuple[int, int] = (2048, 2048),
         clock: Clock | None = None,
     ) -> None:
@@ -83,6 +85,7 @@ class Kernels:
         self._screen_changed = screen_changed
         self._commands = commands
         self._memory = memory or Memory(None)
+        self._groups = groups
         self._new_outputs = partial(Outputs, width=image_size[0], height=image_size[1])
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
@@ -371,9 +374,8 @@ class Kernels:
             await lane.kernel.end()
         lane.generation += 1
         lane.fault, lane.is_taken = None, False
-        lane.kernel = kernel = KernelProcess(
-            lane.language, lane.generation, self._commands[lane.language], self._folder
-        )
+        command = self._commands[lane.language]
+        lane.kernel = kernel = KernelProcess(lane.language, lane.generation, command, self._folder, self._groups)
         try:
             await kernel.start(self._environment(), self._home)
         except NotUp as error:

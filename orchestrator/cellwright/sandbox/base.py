@@ -48,6 +48,8 @@ class Limits(BaseModel):
     processes: int = 768
     """Processes and threads in all, above which cells get no more; Chromium alone has some 300."""
     open_files: int = 4096
+    cpus: float | None = Field(default=None, gt=0)
+    """Processors, `0.5` half of one; absent: all of them, as far as other sandboxes leave them."""
     tmp_bytes: int = 512 * 1024**2
     """Size of /tmp, of /dev/shm, of home and of what the kernel host itself keeps, each."""
 
