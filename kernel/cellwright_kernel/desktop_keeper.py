@@ -176,7 +176,7 @@ class DesktopKeeper:
         """Let go of held keys and buttons; return how many there were."""
         return await self._desktop.release_keys()
 
-    async def free(self) -> list[str]:
+    async def ensure_it_answers(self) -> list[str]:
         """See that the desktop answers, after a cell that had to be ended; return what to say of each page that did not.
 
         A display or a window manager that does not is started again, which tells of itself; JavaScript that keeps a page from

@@ -85,7 +85,7 @@ class Host:
             self._environment,
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
-            free_desktop=self._desktop.free if self._desktop else None,
+            ensure_desktop_answers=self._desktop.ensure_it_answers if self._desktop else None,
             screen_changed=self._screen_changed,
             commands=_commands(settings.processes, settings.memory),
             memory=Memory(settings.memory),

@@ -68,11 +68,13 @@ class Lane:
             self.kernel.kill()
         self.is_up = False
 
-    async def is_sound(self, free_desktop: Callable[[], Awaitable[list[str]]] | None, *, was_killed: bool) -> bool:
+    async def is_sound(
+        self, ensure_desktop_answers: Callable[[], Awaitable[list[str]]] | None, *, was_killed: bool
+    ) -> bool:
         """After a cell that had to be ended: see that the desktop answers, and whether the kernel does; note what does not."""
         self.is_examined = True
         try:
-            for sentence in await free_desktop() if free_desktop else ():
+            for sentence in await ensure_desktop_answers() if ensure_desktop_answers else ():
                 self.note(sentence)
             if not self.is_up or self.restart_asked or was_killed:
                 return False
