@@ -130,6 +130,9 @@ class Execute(Value):
     code: str
     deadline_s: float
     """Seconds from arrival to the first rung, the interrupt. The other rungs follow one second apart."""
+    waited_s: float | None = None
+    """Seconds after the deadline, or after an interrupt before it, for which the cell's end is waited for; absent: as long as it
+    takes."""
 
 
 class OutputEvent(Value):
