@@ -19,7 +19,7 @@ class Asks {
     this.#origins = origins;
   }
 
-  /** `helper` is `screen`, `clipboard` or `ui`, `name` one of its calls; a failure made here has the cell's line in its stack. */
+  /** `helper` is `screen`, `clipboard`, `ui` or `silent_pages`, `name` one of its calls; a failure made here has the cell's line in its stack. */
   ask(helper, name, args, failure = new Error('')) {
     const call = ++this.#last;
     const promise = new Promise((resolve, reject) => this.#calls.set(call, { resolve, reject, failure }));
