@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright_kernel import sentences
-from cellwright_kernel.devtools import Devtools, DevtoolsError, NotAnswered
+from cellwright_kernel.devtools import Devtools, DevtoolsError, NotAnswered, Refused
 from cellwright_kernel.navigation import navigation_of
 
 _SETTLE_S = 2.0
@@ -129,12 +129,15 @@ class Windows:
         for session, target_id in tuple(self._page_of.items()):
             if session in self._with_dialog or await self._waits_for_server(target_id) or await self._answers(session):
                 continue
-            with contextlib.suppress(NotAnswered):
-                await self._devtools.call("Runtime.terminateExecution", session, _ANSWER_S)
-            target = await self._devtools.call("Target.getTargetInfo", targetId=target_id)
-            url = str(target["targetInfo"]["url"])
-            said.append(sentences.page_was_busy(url, is_free=await self._answers(session)))
+            with contextlib.suppress(Refused):  # it was closed meanwhile: windows go on being kept
+                said.append(await self._stopped(session, target_id))
         return said
+
+    async def _stopped(self, session: str, target_id: str) -> str:
+        with contextlib.suppress(NotAnswered):
+            await self._devtools.call("Runtime.terminateExecution", session, _ANSWER_S)
+        target = await self._devtools.call("Target.getTargetInfo", targetId=target_id)
+        return sentences.page_was_busy(str(target["targetInfo"]["url"]), is_free=await self._answers(session))
 
     async def _waits_for_server(self, target_id: str) -> bool:
         navigation = await navigation_of(self._devtools, target_id)
