@@ -1,7 +1,7 @@
 """What Chromium tells over HTTP beside DevTools' own connection: its versions, its pages, the way to that connection.
 
 Flows in: the address of DevTools, a path. Flows out: JSON. Decided here: that no proxy is asked, since this is loopback; how
-much is read; and that the answer is a stranger's, so who asks checks its shape.
+much is read; and that the answer is a stranger's: who asks for more than an address checks its shape.
 """
 
 from __future__ import annotations

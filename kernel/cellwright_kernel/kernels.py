@@ -1,7 +1,7 @@
 """One kernel per language: started, given cells, interrupted, restarted.
 
 Flows in: cells, one at a time. Flows out: a `RunningCell` each, closed by its deadline at the latest, whatever the kernel
-does. Decided here: which message belongs to which cell; what each rung of the ladder does; how a cell's end becomes its
+does. Decided here: what a cell waits for before it is sent; what each rung of the ladder does; how a cell's end becomes its
 status; and that after any end but its own a kernel must answer a question, or be replaced, before the next cell.
 
 A cell is answered first; its kernel is mended after, and the next cell waits for that.

@@ -2,7 +2,8 @@
 
 Flows in: messages of the kernel. Flows out: the same, handed to the running cell or to the next one's outputs. Decided
 here: what an earlier cell publishes late belongs to that cell's number, and stands in the cell that runs or comes next,
-or, where none comes, among the late events; and what an attached console executes is in no cell.
+or, where none comes, among the late events; what an attached console executes is in no cell; and when a kernel whose cell
+had to be ended counts as healthy.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Flows in: messages that belong to it, and how its end came. Flows out: events for whoever posted it. Decided here: it has
 ended when the reply and `idle` have both come, or the kernel died, or it was given up; that a reply alone ends nothing but
 the ladder, since what was said before it may still be on its way; how often its events are sent;
-that nobody has to listen: a listener who leaves takes nothing with him, the cell goes on to its end.
+what it tells at its end of what the way out refused meanwhile; that nobody has to listen: a listener who leaves takes nothing with him, the cell goes on to its end.
 """
 
 from __future__ import annotations

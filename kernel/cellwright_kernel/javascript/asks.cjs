@@ -1,7 +1,7 @@
-// What a cell asks of the kernel's Python side, which has the display: each call gives a promise.
+// What a cell, or the kernel for it, asks of the kernel's Python side, which has the display: each call gives a promise.
 //
 // Flows in: calls of a helper. Flows out: requests, and their answers as promises. Decided here: that a call which fails does
-// so with the Python side's words and the cell's own line; and that its promise is waited for like a timer of that cell.
+// so with the Python side's words and the cell's own line; and that its promise never settles once that cell was interrupted.
 'use strict';
 
 const { afterwards } = require('./timers.cjs');

@@ -3,7 +3,8 @@
 Flows in: the address of DevTools. Flows out: for one moment, what keeps a page from being as it will stay. Decided
 here: that requests are counted from the moment a session begins to use `screen`, on a connection that only listens;
 that what never ends (an animation without end, a stream of events, a request that hangs) is not waited for; that a page
-which waits for a server loads; and that a page answers only after it has painted, so that what a click has just changed is on the screen or known to be coming.
+which waits for a server loads; and that a page answers only after it has painted, so that what a click has just changed is
+on the screen or known to be coming.
 """
 
 from __future__ import annotations
