@@ -5,6 +5,7 @@
     browser.cdp_url               # "http://127.0.0.1:PORT"; the same again after a restart
     browser.version               # "Chrome/156.0.8078.108"
     how = await browser.watch()   # run it as long as the browser is used: it sizes new windows; returns how Chromium ended
+    await browser.free_pages()    # while it is watched: stops JavaScript that keeps a page from answering; returns sentences
     await browser.restart()       # a new process on the same profile, the same port
     await browser.viewport_origin()   # where the page's (0, 0) is on the screen
     browser.running, browser.fault    # True, None; or False and a sentence

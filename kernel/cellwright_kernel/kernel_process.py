@@ -2,7 +2,8 @@
 
 Flows in: a command, code to execute. Flows out: messages, handed on as they arrive, and how the process ended.
 Decided here: how a kernel is started and when it counts as up (it answered, and its outputs reach us); that sockets are
-Unix sockets in a private folder; that a process that has ended is read empty before that is said.
+Unix sockets in a private folder; that a process that has ended is read empty before that is said; and that what it starts
+goes first where memory runs out, and gives way where it is a crowd.
 """
 
 from __future__ import annotations

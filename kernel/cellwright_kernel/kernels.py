@@ -1,7 +1,7 @@
 """One kernel per language: started, given cells, interrupted, restarted.
 
 Flows in: cells, one at a time. Flows out: a `RunningCell` each, closed by its deadline at the latest, whatever the kernel
-does. Decided here: which message belongs to which cell; what each rung of the ladder does; how a cell's end becomes its
+does. Decided here: what a cell waits for before it is sent; what each rung of the ladder does; how a cell's end becomes its
 status; and that after any end but its own a kernel must answer a question, or be replaced, before the next cell.
 
 A cell is answered first; its kernel is mended after, and the next cell waits for that.
@@ -49,7 +49,7 @@ class Kernels:
         environment: Returns what a kernel that starts now gets as its environment.
         usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
-        free_desktop: Sees that display and pages answer and returns what to say of those that did not.
+        ensure_desktop_answers: Sees that display and pages answer and returns what to say of those that did not.
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         memory: What it may have.
@@ -66,7 +66,7 @@ class Kernels:
         *,
         usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
-        free_desktop: Callable[[], Awaitable[list[str]]] | None = None,
+        ensure_desktop_answers: Callable[[], Awaitable[list[str]]] | None = None,
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         memory: Memory | None = None,
@@ -81,7 +81,7 @@ class Kernels:
         if usable is None:
             self._usable.set()
         self._release_keys = release_keys
-        self._free_desktop = free_desktop
+        self._ensure_desktop_answers = ensure_desktop_answers
         self._screen_changed = screen_changed
         self._commands = commands
         self._memory = memory or Memory(None)
@@ -362,7 +362,7 @@ class Kernels:
 
     async def _mend(self, lane: Lane, *, was_killed: bool) -> None:
         """See that the next cell finds a desktop and a kernel that answer; one that was killed may take seconds to be gone."""
-        if await lane.is_sound(self._free_desktop, was_killed=was_killed):
+        if await lane.is_sound(self._ensure_desktop_answers, was_killed=was_killed):
             lane.mending = None
             return
         lane.restart_asked = False

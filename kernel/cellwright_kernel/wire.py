@@ -1,8 +1,8 @@
 """What crosses the line between inside and outside: values only.
 
 Flows in: nothing; these are types. Flows out: the same types on both sides of the boundary, as JSON.
-Decided here: the fields of a cell, of its outputs and of the events that stream back while it runs, and what
-an absent field means. The inside owns this file; the outside imports it and nothing else of the inside, and
+Decided here: the fields of a cell, of its outputs and of the events that stream back while it runs, what the kernel
+host is started with, and what an absent field means. The inside owns this file; the outside imports it and nothing else of the inside, and
 checks every value against it, because what comes from inside is data from a stranger.
 """
 
@@ -130,6 +130,9 @@ class Execute(Value):
     code: str
     deadline_s: float
     """Seconds from arrival to the first rung, the interrupt. The other rungs follow one second apart."""
+    waited_s: float | None = None
+    """Seconds after the deadline, or after an interrupt before it, for which the cell's end is waited for; absent: as long as it
+    takes."""
 
 
 class OutputEvent(Value):

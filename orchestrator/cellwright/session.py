@@ -315,10 +315,13 @@ class Session:
 
     async def _post(self, ongoing: Ongoing, deadline_s: float) -> None:
         cell, running = ongoing.cell, ongoing.running
-        request = Execute(number=cell.number, language=cell.language, code=cell.code, deadline_s=deadline_s)
+        waited_s = LADDER_S + GRACE_S
+        request = Execute(
+            number=cell.number, language=cell.language, code=cell.code, deadline_s=deadline_s, waited_s=waited_s
+        )
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
-            async with asyncio.timeout(request.deadline_s + LADDER_S + GRACE_S):
+            async with asyncio.timeout(deadline_s + waited_s):
                 async for event in self._lease.sandbox.door.execute(request):
                     running.take(event)
         except (SandboxLost, TimeoutError) as error:
