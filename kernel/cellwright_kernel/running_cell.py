@@ -198,7 +198,11 @@ class RunningCell:
 
     def _refusals_to_tell(self) -> list[str]:
         failures = self._failures.lower()
-        news = {sentence: host for sentence, host in self._refusals.items() if sentence.lower() not in failures}
+        news = {
+            sentence: host
+            for sentence, host in self._refusals.items()
+            if sentence.removesuffix(".").lower() not in failures
+        }
         by_code = [sentence for sentence, host in news.items() if host is None]
         pages = {sentence: host for sentence, host in news.items() if host is not None}
         named = [sentence for sentence, host in pages.items() if host.lower() in failures]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 
 import pytest
 import websockets.sync.server
 from websockets.sync.server import ServerConnection
 
+from cellwright.egress.rules import Address
 from cellwright.outgoing import REQUESTS
 from cellwright.record import read_run
 from cellwright.record.records import Egress, EgressMore
@@ -82,6 +84,10 @@ async def test_everything_reaches_an_allowed_service_and_nothing_else(greeter: i
         for code, expected in ways.items():
             assert await said(session, code) == expected, code
 
+        for url_of in (f"http://localhost:{greeter}/", f"http://127.0.0.1:{greeter}/"):
+            fetched = await session.execute(f"await (await fetch('{url_of}')).text()", language="javascript")
+            assert fetched.text == f"'hello {url_of.split('/')[2].partition(':')[0]}'"
+
         refusal = (
             "is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with `--allow HOST"
         )
@@ -99,6 +105,76 @@ async def test_everything_reaches_an_allowed_service_and_nothing_else(greeter: i
     # Chromium may have asked for a host of its own meanwhile, which is refused like any other
     refused = {(r.host, r.port) for r in requests if not r.allowed}
     assert refused >= {("example.com", 80), ("example.com", 443), ("169.254.169.254", 80)}
+
+
+WAYS: dict[str, tuple[Language, str, str]] = {
+    "urllib": ("python", "import urllib.request; urllib.request.urlopen('http://HOST/').read().decode()", "hello"),
+    "requests": ("python", "import requests; requests.get('http://HOST/').text", "hello"),
+    "curl": ("python", "!curl -s http://HOST/", "hello"),
+    "wget": ("python", "!wget -O- http://HOST/", "hello"),
+    "pip": ("python", "!pip download --retries 1 -i http://HOST/ --trusted-host HOST thing", "thing"),
+    "a page": ("python", "await page.goto('http://HOST/'); await page.inner_text('body')", "hello"),
+    "fetch": ("javascript", "await (await fetch('http://HOST/')).text()", "hello"),
+    "http": (
+        "javascript",
+        "await new Promise(done => require('http').get('http://HOST/', r => r.on('data', d => done(`${d}`))))",
+        "hello",
+    ),
+    "a program of Node's": (
+        "javascript",
+        "require('child_process').execFileSync(process.execPath, ['-e', 'fetch(`http://HOST/`).then(r => r.text())"
+        ".then(console.log)']).toString()",
+        "hello",
+    ),
+}
+"""What programs ask for by HTTP, and what is then in the answer."""
+SOCKETS: dict[str, tuple[Language, str]] = {
+    "Node": ("javascript", "await new Promise((done, fail) => { const socket = new WebSocket('ws://HOST/'); TALK })"),
+    "a page": (
+        "javascript",
+        "await page.evaluate(() => new Promise((done, fail) => { const socket = new WebSocket('ws://HOST/'); TALK }))",
+    ),
+}
+TALK = (
+    "socket.onopen = () => socket.send('again'); socket.onmessage = event => done(event.data);"
+    " socket.onerror = () => fail(new Error('no socket'))"
+)
+
+
+async def test_every_program_goes_the_way_out_untold_and_is_in_the_journal_with_its_cell(
+    greeter: int, echo: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a name that nothing inside can resolve; what is refused is refused by a sentence, whoever asked."""
+
+    async def resolve(host: str, _: int) -> list[Address]:
+        assert host == "app.example"
+        return [ip_address("127.0.0.1")]
+
+    monkeypatch.setattr("cellwright.egress.proxy._ask_system", resolve)
+    allow = tuple(f"{host}:{port}" for host in ("app.example", "127.0.0.1") for port in (greeter, echo))
+    rows = {name: (language, code, greeter, says) for name, (language, code, says) in WAYS.items()}
+    for name, (language, code) in SOCKETS.items():
+        rows[f"a WebSocket of {name}"] = (language, code.replace("TALK", TALK), echo, "again again")
+    asked: dict[int, tuple[str, bool]] = {}
+    async with Session.open(Spec(allow=allow)) as session:
+        for name, (language, code, port, says) in rows.items():
+            cell = await session.execute(code.replace("HOST", f"app.example:{port}"), language=language, deadline_s=30)
+            assert says in cell.text, (name, cell.text)
+            if name in WAYS:  # a tunnel is told of when it is over, which may be later
+                asked[cell.number] = ("app.example", True)
+            # pip tells why only of a tunnel, and when it tries again
+            code = code.replace("http://", "https://") if name == "pip" else code  # noqa: PLW2901
+            cell = await session.execute(code.replace("HOST", "refused.example"), language=language, deadline_s=30)
+            sentence = f"refused.example:{443 if name == 'pip' else 80} is not on the allow-list"
+            # of what a page asks for by itself, its script is told
+            assert sentence in cell.text or name == "a WebSocket of a page", (name, cell.text)
+            asked[cell.number] = ("refused.example", False)
+        folder = session.run_dir
+    records = [record for record in read_run(folder).records if isinstance(record, Egress)]
+    assert {
+        number: {(r.host, r.allowed) for r in records if r.cell == number} >= {one} for number, one in asked.items()
+    } == dict.fromkeys(asked, True)
+    assert all(record.received_bytes > 0 and record.address == "127.0.0.1" for record in records if record.allowed)
 
 
 async def test_without_an_allow_list_there_is_no_way_out(greeter: int) -> None:
