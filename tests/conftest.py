@@ -5,11 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
+
+if TYPE_CHECKING:
+    from cellwright_kernel.desktop import Desktop
 
 CLEARED = ("PROXY", "OPENAI", "CELLWRIGHT_URL", "CELLWRIGHT_TOKEN", "CELLWRIGHT_TRACE", "CELLWRIGHT_STATE", "XDG_STATE")
 
@@ -48,3 +53,27 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, states: Path) -> Path:
     state = states / f"state-of-{next(_numbers)}"
     monkeypatch.setenv("CELLWRIGHT_STATE", str(state))
     return state
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Where a test's desktop has its files."""
+    return tmp_path
+
+
+@pytest_asyncio.fixture
+async def desktop(home: Path) -> AsyncIterator[Desktop]:
+    """Give a test a desktop of its own: display and window manager."""
+    from tests.desktops import running_desktop  # nothing of the inside is imported for who needs no desktop
+
+    async with running_desktop(home) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def bare_desktop(home: Path) -> AsyncIterator[Desktop]:
+    """Give a test a desktop of its own without a window manager."""
+    from tests.desktops import running_desktop
+
+    async with running_desktop(home, window_manager=False) as running:
+        yield running

@@ -1,7 +1,7 @@
 """A row of the ladder's tables: a cell that does not end well, what is said of it, and what must be so after it.
 
-Flows in: a session and a row. Flows out: what is not as the row says. Decided here: after each row the next cell works, and
-nothing of the cell's is left in the process table.
+Flows in: a table, or a session and a row. Flows out: what is not as the row says. Decided here: the rows of a language follow
+one another in one session; after each the next cell works, and nothing of the cell's is left in the process table.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from cellwright.sandbox.base import Spec
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, CellStatus, Event, Language, PieceEvent, Rung
 from tests.serving import alive, descendants
@@ -57,11 +58,29 @@ class Row:
         return self.deadline_s if self.kills is None else 2 * self.deadline_s
 
 
+Table = dict[Language, tuple[Row, ...]]
 BEFORE: dict[Language, str] = {"python": "before = 1", "javascript": "globalThis.before = 1"}
 LOOK: dict[Language, str] = {
     "python": "log('before' in globals())",
     "javascript": "console.log('before' in globalThis)",
 }
+
+
+def check_names(table: Table) -> None:
+    """What one language can stop is asked of the other too."""
+    python, javascript = table.values()
+    assert [row.name for row in python] == [row.name for row in javascript]
+
+
+async def check_rows(table: Table, language: Language, runs: Path, spec: Spec | None = None) -> None:
+    """Execute the language's rows in a session of their own; fail with all that is not as they say."""
+    faults: list[str] = []
+    async with Session.open(spec, runs=runs) as session:
+        is_held = "for the whole sandbox by cgroup" in session.info.limits["memory_bytes"]
+        for row in table[language]:
+            said = row.says if is_held else row.without_group or row.says
+            faults += [f"{row.name}: {fault}" for fault in await faults_of(session, language, replace(row, says=said))]
+    assert not faults, "\n".join(faults)
 
 
 async def faults_of(session: Session, language: Language, row: Row) -> list[str]:
@@ -113,7 +132,7 @@ def process_of(what: str, sandbox: int) -> int:
         "chromium": "/chromium --",
     }
     found = [(pid, command) for pid, command in commands_of(descendants(sandbox)) if marks[what] in command]
-    return min(pid for pid, command in found if "prlimit" not in command and "bwrap" not in command)
+    return min(pid for pid, command in found if not any(word in command for word in ("prlimit", "bwrap", "--type=")))
 
 
 async def left_over(sandbox: int) -> list[str]:

@@ -6,13 +6,13 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.pages import LANGUAGES, chromium_of, ok
 
 from cellwright.session import Session
-from cellwright_kernel.wire import Cell, Language, Text
+from cellwright_kernel.wire import Language
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -36,7 +36,6 @@ KILL: dict[Language, str] = {
     "python": "import os; os.kill({}, 9)",
     "javascript": "process.kill({}, 'SIGKILL'); undefined",
 }
-LANGUAGES: tuple[Language, ...] = ("python", "javascript")
 
 
 @pytest_asyncio.fixture
@@ -44,17 +43,6 @@ async def session() -> AsyncIterator[Session]:
     """One each: a browser that ends too often is not started again."""
     async with Session.open() as session:
         yield session
-
-
-async def ok(session: Session, language: Language, code: str) -> list[str]:
-    """Execute a cell that must succeed; return its texts."""
-    cell = await session.execute(code, language=language, deadline_s=60)
-    assert cell.status == "ok", cell.text
-    return texts(cell)
-
-
-def texts(cell: Cell) -> list[str]:
-    return [output.text for output in cell.outputs if isinstance(output, Text)]
 
 
 @pytest.mark.parametrize("code", [NAMED, THROUGH_A_FUNCTION], ids=["named", "through a function"])
@@ -114,28 +102,3 @@ async def test_a_function_works_on_the_new_browser_after_the_model_closed_the_ol
     await ok(session, language, OPEN[language])
     await ok(session, language, "await browser.close()")
     assert await ok(session, language, THROUGH_A_FUNCTION) == [NEW, "2"]
-
-
-def chromium_of(session: Session) -> tuple[int, int]:
-    """The process id of the session's Chromium, outside of the sandbox and inside."""
-    parents = {}
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            pid, words = int(process.name), (process / "cmdline").read_bytes()
-            parents[pid] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has just ended
-            continue
-        if b"--remote-debugging-port" in words and b"--type=" not in words:
-            found.append(pid)
-    (outside,) = (pid for pid in found if session.info.pid in ancestors(pid, parents))
-    status = Path(f"/proc/{outside}/status").read_text()
-    (inside,) = (line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:"))
-    return outside, int(inside)
-
-
-def ancestors(pid: int, parents: dict[int, int]) -> list[int]:
-    found = []
-    while pid := parents.get(pid, 0):
-        found.append(pid)
-    return found

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.ladder import commands_of
+from tests.pages import LANGUAGES, chromium_of, ok
 from tests.serving import descendants
 from tests.waiting import GUARD_S, until
 
 from cellwright.session import Session
-from cellwright_kernel.wire import Language, Text
+from cellwright_kernel.wire import Language
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -33,7 +34,6 @@ direct.open(asked).read()
 LIST = "log(direct.open(os.environ['CELLWRIGHT_CDP'] + '/json/list').read().decode())"
 ENDLESS = "data:text/html,<title>hung</title><script>setTimeout(()=>{for(;;);},50)</script>"
 STILL = "data:text/html,<title>hung</title>"
-LANGUAGES: tuple[Language, ...] = ("python", "javascript")
 PAGES: dict[Language, str] = {
     "python": "log([one.url for one in context.pages], page.url)",
     "javascript": "console.log(context.pages().map((one) => one.url()), page.url())",
@@ -68,12 +68,6 @@ async def session() -> AsyncIterator[Session]:
     """One each: a language connects only once."""
     async with Session.open() as session:
         yield session
-
-
-async def ok(session: Session, language: Language, code: str) -> list[str]:
-    cell = await session.execute(code, language=language, deadline_s=30)
-    assert cell.status == "ok", cell.text
-    return [output.text for output in cell.outputs if isinstance(output, Text)]
 
 
 async def soon(session: Session, language: Language, code: str, within_s: float) -> list[str]:
@@ -186,7 +180,7 @@ async def test_a_browser_that_hangs_when_it_is_first_named_is_told_of_and_costs_
     session: Session, language: Language
 ) -> None:
     await ok(session, language, "1 + 1")
-    chromium = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "/chromium --" in command)
+    chromium, _ = chromium_of(session)
     os.kill(chromium, signal.SIGSTOP)
     began = time.monotonic()
     cell = await session.execute("page", language=language, deadline_s=30)
@@ -258,7 +252,7 @@ async def test_a_cell_that_waits_until_it_is_known_what_still_answers_is_told_th
     session: Session,
 ) -> None:
     await ok(session, "python", "1 + 1")
-    chromium = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "/chromium --" in command)
+    chromium, _ = chromium_of(session)
     os.kill(chromium, signal.SIGSTOP)
     try:
         assert (await session.execute("import time; time.sleep(60)", deadline_s=1)).status == "timeout"

@@ -27,9 +27,7 @@ PACKAGE = {"PYTHONPATH": str(Path(cellwright_kernel.__file__).parents[1])}
 
 
 @pytest_asyncio.fixture
-async def browser(home: Path, chromium_in: Callable[[Path], str]) -> AsyncIterator[Browser]:
-    desktop = Desktop(HostSettings(door="fd:3", home=str(home)), home)
-    await desktop.start()
+async def browser(desktop: Desktop, home: Path, chromium_in: Callable[[Path], str]) -> AsyncIterator[Browser]:
     settings = HostSettings(door="fd:3", home=str(home), chromium=chromium_in(home))
     started = Browser(settings, desktop.display, home)
     try:
@@ -37,7 +35,6 @@ async def browser(home: Path, chromium_in: Callable[[Path], str]) -> AsyncIterat
         yield started
     finally:
         await started.stop()
-        await desktop.stop()
 
 
 class Cells:
