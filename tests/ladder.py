@@ -21,9 +21,8 @@ from cellwright_kernel.wire import Cell, CellStatus, Event, Language, PieceEvent
 from tests.serving import alive, descendants
 from tests.waiting import GUARD_S
 
-DEADLINE_S = 2.0
-ENDED_S = 4.5
-"""Seconds after the deadline by which every cell is answered: the ladder's three, its grace, and the way."""
+DEADLINE_S = 1.0
+"""How soon it is over is asked elsewhere; here it is only to have begun what does not end. What begins with a process has longer."""
 GONE_S = 15.0
 MOST_DEAD = 32
 """Children that a cell forked by hand and never waited for are its kernel's to wait for, as in any program; a crowd of them is not."""
@@ -87,15 +86,13 @@ async def faults_of(session: Session, language: Language, row: Row) -> list[str]
     """Return what is not as the row says."""
     await session.execute(BEFORE[language], language=language)
     # the browser's helpers come and go; everything else that is there afterwards and was not before is the cell's
-    began = time.monotonic()
-    cell = await executed(session, language, row)
-    took_s = time.monotonic() - began
+    async with asyncio.timeout(row.given_s + GUARD_S):
+        cell = await executed(session, language, row)
     after = await session.execute(f"{row.next}\n{LOOK[language]}", language=language, deadline_s=30)
     found = [
         *([] if cell.status == row.status else [f"its status is {cell.status}"]),
         *([] if cell.rung in row.rungs else [f"its rung is {cell.rung}"]),
         *([] if row.says in cell.text + after.text else [f"it says {cell.text[-600:]!r}, then {after.text[-300:]!r}"]),
-        *([] if took_s < row.given_s + ENDED_S else [f"it took {took_s:.1f} s"]),
         *([] if after.status == "ok" else [f"the next cell ended as {after.status}: {after.text[-600:]!r}"]),
     ]
     kept = after.text.splitlines()[-1].lower()

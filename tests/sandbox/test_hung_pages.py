@@ -22,9 +22,6 @@ from cellwright_kernel.wire import Language
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
-SOON_S = 15.0
-"""The wait for the pages is 3 s, and 4 s are usual in all; the rest is for a machine under load, of which the page that computes
-takes a core. Without an end to the wait there was no page at all."""
 OPEN = """
 import os, urllib.request
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
@@ -71,6 +68,7 @@ async def session() -> AsyncIterator[Session]:
 
 
 async def soon(session: Session, language: Language, code: str, within_s: float) -> list[str]:
+    """Execute a cell that must not wait until its deadline for a page that will not answer."""
     began = time.monotonic()
     said = await ok(session, language, code)
     assert time.monotonic() - began < within_s
@@ -108,7 +106,7 @@ async def test_a_language_that_connects_beside_a_page_that_answers_nothing_gets_
     url = ENDLESS if how == "computes" else STILL
     hung = await hang(session, how)
     await ok(session, language, "1 + 1")
-    told, pages = await soon(session, language, PAGES[language], SOON_S)
+    told, pages = await soon(session, language, PAGES[language], GUARD_S)
     close = told.partition("To close it: `")[2].rstrip("`")
     target = re.findall("[0-9A-F]{32}", close)
     known = "context.pages" if language == "python" else "context.pages()"
@@ -142,7 +140,7 @@ async def test_a_language_connects_while_the_other_has_a_dialog_open_and_leaves_
 ) -> None:
     other: Language = "javascript" if language == "python" else "python"
     await ok(session, other, ASK[other])
-    said = await soon(session, language, NEW[language], SOON_S)
+    said = await soon(session, language, NEW[language], GUARD_S)
     assert said[0].startswith(
         "The page about:blank does not answer. Usually it shows a dialog that nobody has answered, "
     )
@@ -169,7 +167,7 @@ async def test_a_page_whose_opener_answers_nothing_is_there(session: Session, la
     await ok(session, "python", serve)
     await ok(session, other, opening[other] + hanging)
     await until(lambda: any(is_busy(pid) for pid in renderers(session)))
-    assert (await soon(session, language, PAGES[language], SOON_S))[-1] in {
+    assert (await soon(session, language, PAGES[language], GUARD_S))[-1] in {
         "['http://localhost:8123/'] http://localhost:8123/",
         "[ 'http://localhost:8123/' ] http://localhost:8123/",
     }
@@ -184,7 +182,7 @@ async def test_a_browser_that_hangs_when_it_is_first_named_is_told_of_and_costs_
     os.kill(chromium, signal.SIGSTOP)
     began = time.monotonic()
     cell = await session.execute("page", language=language, deadline_s=30)
-    assert time.monotonic() - began < SOON_S
+    assert time.monotonic() - began < GUARD_S
     assert cell.text.startswith(
         "The browser cannot be reached (it did not answer within 5 s); `browser`, `context` and `page` are not there. "
         "If it goes on so, end its process: another one is started.\n"

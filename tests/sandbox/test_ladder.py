@@ -30,6 +30,7 @@ PYTHON = (
         "Processes that were ended: `sh -c trap",
         kept=True,
         rungs=INTERRUPTED,
+        deadline_s=2,
     ),
     Row(
         "a fork bomb of a shell",
@@ -38,6 +39,7 @@ PYTHON = (
         "Processes that were ended: `bash`",
         kept=True,
         rungs=INTERRUPTED,
+        deadline_s=2,
     ),
     Row(
         "a fork bomb of the kernel's own",
@@ -103,6 +105,7 @@ JAVASCRIPT = (
         "Processes that were ended: `/bin/sh -c trap",
         kept=True,
         rungs=INTERRUPTED,
+        deadline_s=2,
     ),
     Row(
         "a fork bomb of a shell",
@@ -111,6 +114,7 @@ JAVASCRIPT = (
         "Processes that were ended: `bash`",
         kept=True,
         rungs=INTERRUPTED,
+        deadline_s=2,
     ),
     Row(
         "a fork bomb of the kernel's own",
