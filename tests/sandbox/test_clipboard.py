@@ -122,7 +122,7 @@ async def test_a_program_gets_the_same_texts_typed_and_pasted(session: Session, 
     try:
         for name, text in TEXTS.items():
             for act in acts:
-                code = f"text = {text!r} + '\n'\n{act}\nwait_for(lambda: out.read_text() == before + text)\n"
+                code = f"text = {text + chr(10)!r}\n{act}\nwait_for(lambda: out.read_text() == before + text)\n"
                 code += "came = out.read_text()\nlog(came == before + text or repr(came))\nbefore = came"
                 assert (name, act, await said(session, code)) == (name, act, "True")
     finally:
