@@ -156,6 +156,10 @@ class _Thread:
             self._is_remembering = False
 
     def read(self, name: Name) -> bytes:
+        self._link.display.sync()  # the server's word that a program has ended may be on its way
+        self._link.pump(0.0)
+        if self._is_orphaned:
+            self._adopt()
         owned = self._owned(self._selections[name])
         if owned is not None:
             return owned[0]

@@ -1,4 +1,4 @@
-"""What another program copied is kept before it is told, on a real display."""
+"""What another program copied is kept before it is told, and is there after its end; on a real display."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import threading
 
 import pytest
 from tests.waiting import GUARD_S, until
+from Xlib import X
+from Xlib.display import Display
 
 from cellwright_kernel.clipboard.errors import ClipboardError
 from cellwright_kernel.clipboard.reading import Reading
@@ -51,3 +53,26 @@ async def test_a_text_that_is_copied_while_another_is_read_is_kept_once_it_was_t
     finally:
         program.stop()
         ours.stop()
+
+
+async def test_a_text_is_there_as_soon_as_the_program_that_copied_it_has_ended(bare_desktop: Desktop) -> None:
+    """Also where the word of its end and the wish to read come at once."""
+    ours, program = Selections(bare_desktop.display), Selections(bare_desktop.display)
+    ours.start()
+    program.start()
+    display = Display(bare_desktop.display)
+    clipboard, may_go_on = display.intern_atom("CLIPBOARD"), threading.Event()
+    try:
+        program.write("CLIPBOARD", b"copied").result(GUARD_S)
+        assert ours.read("CLIPBOARD").result(GUARD_S) == b"copied"
+        held_up = ours._do(lambda _: may_go_on.wait(GUARD_S))
+        program.stop()
+        await until(lambda: display.get_selection_owner(clipboard) == X.NONE)
+        reading = ours.read("CLIPBOARD")
+        may_go_on.set()
+        assert (held_up.result(GUARD_S), reading.result(GUARD_S)) == (True, b"copied")
+    finally:
+        may_go_on.set()
+        program.stop()
+        ours.stop()
+        display.close()
