@@ -73,7 +73,7 @@ async def test_code_that_says_more_than_is_read_stops_at_an_interrupt_and_keeps_
 @pytest.mark.parametrize("language", ["python", "javascript"])
 async def test_a_cell_is_heard_beside_what_an_earlier_one_says_without_end(language: Language, tmp_path: Path) -> None:
     mine = {"python": "log({})", "javascript": "console.log({})"}[language]
-    waits = {"python": "import time; time.sleep(2)", "javascript": "await new Promise(done => setTimeout(done, 2000))"}
+    waits = {"python": "import time; time.sleep(1)", "javascript": "await new Promise(done => setTimeout(done, 1000))"}
     found = []
     async with Session.open(runs=tmp_path) as session:
         for said in SAID[language]:
