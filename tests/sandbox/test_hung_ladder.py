@@ -50,6 +50,7 @@ PYTHON = (
         kills="openbox",
         by=signal.SIGSTOP,
         next="window.destroy()",
+        deadline_s=3,  # Tk itself waits 2 s for the window manager, and sees no interrupt meanwhile
     ),
     Row(
         "an X server, in C",
