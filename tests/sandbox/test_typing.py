@@ -78,28 +78,23 @@ def typed(field: Field, text: str) -> str:
     return content().removeprefix(before).removesuffix("\n")
 
 
-@pytest.fixture(scope="class")
-def chromium(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """The page of a Chromium with a window, which has gone before other programs want the focus."""
+@pytest.fixture
+def page(desk: Desk, tmp_path: Path) -> Iterator[Page]:
+    """A page with an input and a text area, in a Chromium with a window."""
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            tmp_path_factory.mktemp("chromium"),
+            tmp_path / "chromium",
             executable_path="/usr/lib/chromium/chromium",
             headless=False,
             no_viewport=True,
             args=["--ozone-platform=x11", "--test-type"],
             env={**os.environ, "DISPLAY": desk.name},
         )
-        yield context.pages[0]
+        page = context.pages[0]
+        page.set_content(PAGE)
+        desk.await_focus_in("fields")
+        yield page
         context.close()
-
-
-@pytest.fixture
-def page(desk: Desk, chromium: Page) -> Page:
-    """A page with an input and a text area."""
-    chromium.set_content(PAGE)
-    desk.await_focus_in("fields")
-    return chromium
 
 
 def click_into(desk: Desk, page: Page, field: str) -> None:
@@ -130,30 +125,31 @@ area.addEventListener("keydown", event => {
 </script>"""
 
 
-class TestInAPage:
-    def test_a_mixed_text_arrives_in_a_pages_text_area_three_times_in_a_row(self, desk: Desk, page: Page) -> None:
-        click_into(desk, page, "area")
-        for _ in range(3):
-            page.evaluate("area.value = ''")
-            desk.run(f"pyautogui.write({MIXED + chr(9) + 'end'!r})")
-            page.wait_for_function("area.value.endsWith('end')", timeout=30_000)
-            assert page.input_value("#area") == MIXED + "\tend"
+def test_a_mixed_text_arrives_in_a_pages_text_area_three_times_in_a_row(desk: Desk, page: Page) -> None:
+    click_into(desk, page, "area")
+    for _ in range(3):
+        page.evaluate("area.value = ''")
+        desk.run(f"pyautogui.write({MIXED + chr(9) + 'end'!r})")
+        page.wait_for_function("area.value.endsWith('end')", timeout=30_000)
+        assert page.input_value("#area") == MIXED + "\tend"
 
-    def test_a_text_arrives_in_the_input_that_was_just_clicked(self, desk: Desk, page: Page) -> None:
-        text = f"{ASCII} {REMAPPED} 😀👩‍💻"
-        click_into(desk, page, "line")
-        desk.run(f"pyautogui.write({text!r})")
-        page.wait_for_function("line.value.length > 130", timeout=30_000)
-        assert page.input_value("#line") == text
 
-    def test_hot_keys_are_heard_and_let_go(self, desk: Desk, page: Page) -> None:
-        click_into(desk, page, "area")
-        desk.run("pyautogui.write('abc'); pyautogui.hotkey('ctrl', 'a'); pyautogui.hotkey('ctrl', 'x')")
-        desk.run("pyautogui.hotkey('ctrl', 'v'); pyautogui.press('left', presses=2); pyautogui.write('-')")
-        page.wait_for_function("area.value.includes('-')", timeout=30_000)
-        assert page.input_value("#area") == "a-bc"
-        heard = page.inner_text("#heard").split()
-        assert heard == ["a", "b", "c", "Control", "a", "Control", "x", "Control", "v", "ArrowLeft", "ArrowLeft", "-"]
+def test_a_text_arrives_in_the_input_that_was_just_clicked(desk: Desk, page: Page) -> None:
+    text = f"{ASCII} {REMAPPED} 😀👩‍💻"
+    click_into(desk, page, "line")
+    desk.run(f"pyautogui.write({text!r})")
+    page.wait_for_function("line.value.length > 130", timeout=30_000)
+    assert page.input_value("#line") == text
+
+
+def test_hot_keys_are_heard_and_let_go(desk: Desk, page: Page) -> None:
+    click_into(desk, page, "area")
+    desk.run("pyautogui.write('abc'); pyautogui.hotkey('ctrl', 'a'); pyautogui.hotkey('ctrl', 'x')")
+    desk.run("pyautogui.hotkey('ctrl', 'v'); pyautogui.press('left', presses=2); pyautogui.write('-')")
+    page.wait_for_function("area.value.includes('-')", timeout=30_000)
+    assert page.input_value("#area") == "a-bc"
+    heard = page.inner_text("#heard").split()
+    assert heard == ["a", "b", "c", "Control", "a", "Control", "x", "Control", "v", "ArrowLeft", "ArrowLeft", "-"]
 
 
 def test_a_mixed_text_arrives_exactly_three_times_in_a_row(field: Field) -> None:
