@@ -27,14 +27,6 @@ pytestmark = [pytest.mark.sandbox]
 
 
 @pytest_asyncio.fixture
-async def desktop(home: Path) -> AsyncIterator[Desktop]:
-    started = Desktop(HostSettings(door="fd:3", home=str(home)), home)
-    await started.start()
-    yield started
-    await started.stop()
-
-
-@pytest_asyncio.fixture
 async def browser(
     desktop: Desktop,
     home: Path,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 
 import pytest
+import pytest_asyncio
 import websockets.sync.server
 from websockets.sync.server import ServerConnection
 
@@ -19,7 +20,7 @@ from cellwright.sandbox.base import Spec
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Language, Text
 
-pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="module")]
 
 
 class Greeter(BaseHTTPRequestHandler):
@@ -34,7 +35,7 @@ class Greeter(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def greeter() -> Iterator[int]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Greeter) as server:
         serving = threading.Thread(target=server.serve_forever)
@@ -60,9 +61,27 @@ def echo() -> Iterator[int]:
         serving.join()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[(), ("example.com",)], ids=["nothing", "another"])
+async def refusing(request: pytest.FixtureRequest) -> AsyncIterator[Session]:
+    """A session that may reach nothing that is asked for here, with or without a list."""
+    async with Session.open(Spec(allow=request.param)) as session:
+        yield session
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def greeted(greeter: int) -> AsyncIterator[Session]:
+    """A session that may reach the greeter."""
+    async with Session.open(Spec(allow=(f"127.0.0.1:{greeter}",))) as session:
+        yield session
+
+
 async def said(session: Session, code: str) -> str:
     cell: Cell = await session.execute(code)
     return cell.text
+
+
+def notices(cell: Cell) -> list[str]:
+    return [output.text for output in cell.outputs if isinstance(output, Text) and output.source == "notice"]
 
 
 async def test_everything_reaches_an_allowed_service_and_nothing_else(greeter: int, echo: int) -> None:
@@ -184,38 +203,34 @@ async def test_without_an_allow_list_there_is_no_way_out(greeter: int) -> None:
         assert "Connection refused" in await said(session, connect)
 
 
-@pytest.mark.parametrize("allow", [(), ("example.com",)])
 @pytest.mark.parametrize("language", ["python", "javascript"])
-async def test_a_page_that_is_refused_names_the_rule(allow: tuple[str, ...], language: Language) -> None:
+async def test_a_page_that_is_refused_names_the_rule(refusing: Session, language: Language) -> None:
     """Chromium says ERR_TUNNEL_CONNECTION_FAILED whatever the proxy answers; the cell says why, and the next one does not."""
-    async with Session.open(Spec(allow=allow)) as session:
-        cell = await session.execute("await page.goto('https://example.org/')", language=language)
-        assert "ERR_TUNNEL_CONNECTION_FAILED" in cell.text
-        assert [output.text for output in cell.outputs if isinstance(output, Text) and output.source == "notice"] == [
-            "example.org:443 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
-            f"`--allow HOST[:PORT]`; it allows {', '.join(allow) or 'nothing'}."
-        ]
-        assert [output.source for output in (await session.execute("1 + 1", language=language)).outputs] == ["result"]
+    cell = await refusing.execute("await page.goto('https://example.org/')", language=language)
+    assert "ERR_TUNNEL_CONNECTION_FAILED" in cell.text
+    assert notices(cell) == [
+        "example.org:443 is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
+        f"`--allow HOST[:PORT]`; it allows {', '.join(refusing.spec.allow) or 'nothing'}."
+    ]
+    assert [output.source for output in (await refusing.execute("1 + 1", language=language)).outputs] == ["result"]
 
 
-@pytest.mark.parametrize("allow", [(), ("example.com",)])
 @pytest.mark.parametrize("language", ["python", "javascript"])
 async def test_a_page_without_tls_that_is_refused_is_told_of_though_nothing_fails(
-    allow: tuple[str, ...], language: Language
+    refusing: Session, language: Language
 ) -> None:
-    async with Session.open(Spec(allow=allow)) as session:
-        cell = await session.execute("await page.goto('http://example.org/'); await page.title()", language=language)
-        assert cell.status == "ok"
-        assert [output.text for output in cell.outputs if isinstance(output, Text) and output.source == "notice"] == [
-            "A page was refused, and the browser shows the refusal in its place: example.org:80 is not on the allow-list of this "
-            f"sandbox. Whoever starts it can open a host to it, with `--allow HOST[:PORT]`{'.' if allow else '; it allows nothing.'}"
-        ]
-        assert [output.source for output in (await session.execute("1 + 1", language=language)).outputs] == ["result"]
+    cell = await refusing.execute("await page.goto('http://example.org/'); await page.title()", language=language)
+    assert cell.status == "ok"
+    assert notices(cell) == [
+        "A page was refused, and the browser shows the refusal in its place: example.org:80 is not on the allow-list of this "
+        f"sandbox. Whoever starts it can open a host to it, with `--allow HOST[:PORT]`{'.' if refusing.spec.allow else '; it allows nothing.'}"
+    ]
+    assert [output.source for output in (await refusing.execute("1 + 1", language=language)).outputs] == ["result"]
 
 
 @pytest.mark.parametrize("language", ["python", "javascript"])
 async def test_code_that_goes_on_after_a_page_that_failed_is_told_what_to_wait_for(
-    greeter: int, language: Language
+    greeted: Session, greeter: int, language: Language
 ) -> None:
     """Playwright says that a page failed before Chromium has shown so; whatever comes next may meet that page."""
     failing = {
@@ -225,21 +240,19 @@ async def test_code_that_goes_on_after_a_page_that_failed_is_told_what_to_wait_f
     wait_for = {"python": "page.wait_for_url", "javascript": "page.waitForURL"}[language]
     wait = f"await {wait_for}('chrome-error://chromewebdata/')"
     going = f"await page.goto('http://127.0.0.1:{greeter}/')"
-    async with Session.open(Spec(allow=(f"127.0.0.1:{greeter}",))) as session:
-        for _ in range(8):
-            cell = await session.execute(failing + going, language=language)
-            assert cell.status == "ok" or f"wait for that page first: {wait}" in cell.text
-        for _ in range(8):
-            assert (await session.execute(f"{failing}{wait}\n{going}", language=language)).status == "ok"
+    for _ in range(8):
+        cell = await greeted.execute(failing + going, language=language)
+        assert cell.status == "ok" or f"wait for that page first: {wait}" in cell.text
+    for _ in range(8):
+        assert (await greeted.execute(f"{failing}{wait}\n{going}", language=language)).status == "ok"
 
 
-async def test_the_proxy_socket_cannot_be_removed_or_replaced(greeter: int) -> None:
-    async with Session.open(Spec(allow=(f"127.0.0.1:{greeter}",))) as session:
-        remove = "import os; os.unlink('/run/egress/proxy.sock')"
-        assert "Read-only file system" in await said(session, remove)
-        assert "hello" in await said(
-            session, f"import urllib.request; log(urllib.request.urlopen('http://127.0.0.1:{greeter}/').read())"
-        )
+async def test_the_proxy_socket_cannot_be_removed_or_replaced(greeted: Session, greeter: int) -> None:
+    remove = "import os; os.unlink('/run/egress/proxy.sock')"
+    assert "Read-only file system" in await said(greeted, remove)
+    assert "hello" in await said(
+        greeted, f"import urllib.request; log(urllib.request.urlopen('http://127.0.0.1:{greeter}/').read())"
+    )
 
 
 async def test_a_cell_that_asks_without_end_does_not_fill_the_run(greeter: int) -> None:
