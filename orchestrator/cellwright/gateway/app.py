@@ -1,7 +1,7 @@
 """The gateway as one ASGI application.
 
 Flows in: HTTP. Flows out: the routes' answers; every error of ours as its status and one sentence. Decided here: which
-routes there are, and that the guard and the limit of a body stand before all of them.
+routes there are, and that the guard and the limits of requests and of a body stand before all of them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ from cellwright.errors import BadRequest, CellwrightError
 from cellwright.gateway import execute, kernels, sessions
 from cellwright.gateway.auth import Guard, refusal
 from cellwright.gateway.bodies import Bounded
+from cellwright.gateway.rates import A_SECOND, Limited, usual_at_once
 from cellwright.pool import Pool
 
 _log = logging.getLogger("cellwright.gateway")
 
 
-def make_app(pool: Pool, *, token: str, hosts: Collection[str]) -> FastAPI:
+def make_app(
+    pool: Pool, *, token: str, hosts: Collection[str], a_second: float = A_SECOND, at_once: int | None = None
+) -> FastAPI:
     """Return the application; it opens and closes the pool with itself.
 
     Args:
         pool: Not yet entered.
         token: The service token.
         hosts: Values of `Host` that are ours; empty: any.
+        a_second: Most requests a second, over some seconds.
+        at_once: Most requests that are open at the same time; None: by how many sessions there may be.
     """
 
     @asynccontextmanager
@@ -52,6 +57,7 @@ def make_app(pool: Pool, *, token: str, hosts: Collection[str]) -> FastAPI:
     app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Exception, _unforeseen)
     app.add_middleware(Bounded)
+    app.add_middleware(Limited, a_second=a_second, at_once=usual_at_once(pool.capacity) if at_once is None else at_once)
     app.add_middleware(Guard, token=token, hosts=hosts)
     return app
 
