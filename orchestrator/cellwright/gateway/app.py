@@ -17,12 +17,14 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from cellwright import __version__
 from cellwright.errors import BadRequest, CellwrightError
 from cellwright.gateway import execute, kernels, sessions
 from cellwright.gateway.auth import Guard, refusal
 from cellwright.gateway.bodies import Bounded
+from cellwright.gateway.described import describe
 from cellwright.gateway.rates import A_SECOND, Limited, usual_at_once
 from cellwright.pool import Pool
 
@@ -56,6 +58,7 @@ def make_app(
     app.add_exception_handler(HTTPException, _not_served)
     app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Exception, _unforeseen)
+    describe(app)
     app.add_middleware(Bounded)
     app.add_middleware(Limited, a_second=a_second, at_once=usual_at_once(pool.capacity) if at_once is None else at_once)
     app.add_middleware(Guard, token=token, hosts=hosts)
@@ -74,13 +77,21 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
     return refusal(BadRequest(f"The request could not be read: {where}: {first['msg']}."))
 
 
-async def _not_served(_: Request, error: Exception) -> JSONResponse:
+async def _not_served(request: Request, error: Exception) -> JSONResponse:
     """Of the framework's own: no such route, no such method, a body that is no JSON."""
     assert isinstance(error, HTTPException)  # noqa: S101 - the handler is registered for these only
     if isinstance(error.__cause__, CellwrightError):
         return refusal(error.__cause__)
     body = {"error": str(error.detail).removesuffix(".") + ".", "kind": "HTTPException"}
-    return JSONResponse(body, status_code=error.status_code, headers=error.headers)
+    headers = {"Allow": _methods(request)} if error.status_code == 405 else error.headers
+    return JSONResponse(body, status_code=error.status_code, headers=headers)
+
+
+def _methods(request: Request) -> str:
+    """Return which methods a path has; the framework names those of the first route that has the path."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    having = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
+    return ", ".join(sorted({method for route in having for method in route.methods or ()}))
 
 
 async def _left(_: Request, __: Exception) -> Response:

@@ -1,0 +1,177 @@
+"""Ten thousand requests that are made up from the gateway's own description, good ones and bad: no 5xx, no answer but a described one.
+
+Flows in: how many. Flows out: how many of each status there were, and the request that shows each kind of fault. Decided
+here: that they go to a real service with real sandboxes, without a browser unless a request asks for one; that most of those
+which name a session name one that is open, and many a file that is there; what takes long is asked less often; and that of the
+checks those count that compare an answer with the description. What must be refused is other tests' matter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import hypothesis
+import requests
+import schemathesis
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import load_all_checks, not_a_server_error
+from schemathesis.core.failures import FailureGroup
+from schemathesis.specs.openapi import checks
+
+from tests.serving import Service, running_service
+
+REQUESTS: Final = 10_000
+ANSWER_S: Final = 60
+MINE: Final = "mine"
+FILE: Final = "made-up.txt"
+THERE: Final = {"path": FILE, "number": 1}
+NDJSON: Final = {"Accept": "application/x-ndjson"}
+SELDOM: Final = {
+    ("POST", "/v1/sessions"): 2,
+    ("DELETE", "/v1/sessions/{session_id}"): 1,
+    ("POST", "/v1/sessions/{session_id}/restart"): 1,
+}
+"""Parts of a sixth that these have; they start and end processes, which takes a second."""
+USUAL: Final = 6
+CHECKS: Final = (
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+)
+
+
+@dataclass
+class Answered:
+    """What came of it."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    routes: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """By route and status."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """By route and kind: the first request that shows it, and its answer."""
+    took_s: float = 0.0
+
+    @property
+    def requests(self) -> int:
+        """How many were answered."""
+        return self.statuses.total()
+
+    @property
+    def server_errors(self) -> int:
+        """How many of them with 5xx."""
+        return sum(count for status, count in self.statuses.items() if status >= 500)
+
+
+def made_up_requests(count: int, state: Path, *, seed: int | None = None) -> Answered:
+    """Have a service of its own answer so many requests.
+
+    Args:
+        count: How many.
+        state: Folder for the service's runs and token.
+        seed: Same seed, same requests, as far as answers do not steer them; None: others each time.
+    """
+    with running_service(state, "--no-browser", "--max-sessions", "3", "--deadline", "3", "--idle", "30") as service:
+        return _Asking(service).ask(count, seed)
+
+
+class _Asking:
+    def __init__(self, service: Service) -> None:
+        load_all_checks()
+        self._service = service
+        self._headers: Final = {"Authorization": f"Bearer {service.token}"}
+        self._connection = requests.Session()
+        self._connection.trust_env = False
+        self._connection.auth = self._authorised  # last of all: a header that is missing on purpose would stay so
+        self._is_stranger = False
+        self._answered = Answered()
+
+    def ask(self, count: int, seed: int | None) -> Answered:
+        self._open_mine()
+        schema = schemathesis.openapi.from_url(f"{self._service.url}/openapi.json", headers=self._headers)
+        strategies = [
+            strategy
+            for result in schema.get_all_operations()
+            for strategy in _cases(result.ok())
+        ]  # fmt: skip
+
+        @hypothesis.settings(
+            max_examples=count,
+            deadline=None,
+            database=None,
+            derandomize=False,
+            phases=[hypothesis.Phase.generate],
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        @hypothesis.given(st.one_of(strategies), st.booleans(), st.integers(0, 19))
+        def one(case: Case, streams: bool, kind: int) -> None:
+            if self._answered.requests == count:
+                return
+            self._is_stranger = kind == 13  # few come without the token: they are all refused alike
+            if kind < 15 and isinstance(case.body, dict) and isinstance(case.body.get("session_id"), str):
+                case.body = {**case.body, "session_id": MINE}
+            self._one(case, NDJSON if streams and case.operation.path.endswith("/cells") else {})
+
+        began = time.monotonic()
+        with self._connection:
+            while self._answered.requests < count:
+                (one if seed is None else hypothesis.seed(seed)(one))()
+                seed = None if seed is None else seed + 1
+        self._answered.took_s = time.monotonic() - began
+        return self._answered
+
+    def _one(self, case: Case, headers: Mapping[str, str]) -> None:
+        route = f"{case.method.upper()} {case.operation.path}"
+        response = case.call(session=self._connection, headers=dict(headers), timeout=ANSWER_S)
+        self._answered.statuses[response.status_code] += 1
+        self._answered.routes[route, response.status_code] += 1
+        try:
+            case.validate_response(response, checks=list(CHECKS))
+        except FailureGroup as group:
+            for failure in group.exceptions:
+                self._answered.faults.setdefault(
+                    f"{route}: {type(failure).__name__} {response.status_code}", str(group)
+                )
+        if route == "DELETE /v1/sessions/{session_id}" and response.status_code == 204:
+            self._open_mine()
+
+    def _authorised(self, prepared: requests.PreparedRequest) -> requests.PreparedRequest:
+        if not self._is_stranger:
+            prepared.headers.update(self._headers)
+        return prepared
+
+    def _open_mine(self) -> None:
+        """Open the session that most requests name, and put the file there; they do not count."""
+        session = f"{self._service.url}/v1/sessions"
+        self._is_stranger = False
+        end = time.monotonic() + ANSWER_S
+        while (
+            opened := self._connection.post(session, json={"session_id": MINE}, headers=self._headers)
+        ).status_code == 429:
+            assert time.monotonic() < end, opened.text
+        assert opened.status_code == 201, opened.text
+        put = self._connection.put(f"{session}/{MINE}/files/{FILE}", data=b"made up")
+        assert put.status_code == 204, put.text
+
+
+def _cases(operation: Any) -> list[st.SearchStrategy[Case]]:
+    """Return strategies of one route's requests, as many as it has parts in all."""
+    named = {"session_id": MINE} if "{session_id}" in operation.path else {}
+    there = {**named, **{name: value for name, value in THERE.items() if f"{{{name}}}" in operation.path}}
+    good, bad = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
+    kinds = [
+        operation.as_strategy(good, path_parameters=there),
+        operation.as_strategy(bad, path_parameters=there),
+        operation.as_strategy(good, path_parameters=named),
+        operation.as_strategy(good, path_parameters=there),
+        operation.as_strategy(bad),
+        operation.as_strategy(good),
+    ]
+    return kinds[: SELDOM.get((operation.method.upper(), operation.path), USUAL)]
