@@ -21,6 +21,7 @@ from cellwright.files import copy_in
 from cellwright.record import records
 from cellwright.record.journal import Journal
 from cellwright.sandbox.base import Backend, Sandbox, Spec
+from cellwright.sandbox.keeper import kept_folder
 from cellwright.sandbox.place import sockets_folder
 from cellwright_kernel.wire import Text
 
@@ -161,6 +162,7 @@ async def _egress(spec: Spec, on_request: Callable[[EgressRequest], None]) -> As
         return
     folder = sockets_folder() / f"egress-{uuid.uuid4().hex[:16]}"
     folder.mkdir(mode=0o711)
+    kept = kept_folder(folder)
     path = folder / "proxy.sock"
     try:
         async with EgressProxy(spec.allow, path, on_request=on_request):
@@ -169,3 +171,4 @@ async def _egress(spec: Spec, on_request: Callable[[EgressRequest], None]) -> As
     finally:
         path.unlink(missing_ok=True)
         folder.rmdir()
+        kept.let_go()

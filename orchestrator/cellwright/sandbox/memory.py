@@ -3,7 +3,8 @@
 Flows in: how many bytes a sandbox may have, and where this machine lets us make groups. Flows out: a `MemoryGroup` that a
 command enters before it becomes the sandbox, or a `NoGroup` in its place, with the reason. Decided here: the order in which groups are
 looked for (version 2, then version 1, each at or beside our own, so that limits which hold for us hold for the sandbox
-too); that swap counts; and that a group whose owner was killed is removed by whoever makes the next one.
+too); that swap counts; and that a group whose owner was killed is removed by its keeper, or else by whoever makes the
+next one.
 
 A systemd user scope is not tried: nothing here could show that it holds.
 """
@@ -21,6 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from cellwright.sandbox.keeper import Kept, kept_group
 
 _SELF: Final = Path("/proc/self")
 _PREFIX: Final = "cellwright-"
@@ -73,6 +76,7 @@ class MemoryGroup:
         self.folder = folder
         self._files = files
         self._lock = lock
+        self._kept: Kept | None = None
         self._procs: int | None = os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def __repr__(self) -> str:
@@ -103,6 +107,14 @@ class MemoryGroup:
         """Return a command that enters the group and becomes `command`; it fails rather than stay outside."""
         return ["/bin/bash", "-pc", _ENTER, *map(str, self.descriptors), *command]
 
+    def keep(self) -> None:
+        """Have it removed if we are killed."""
+        self._kept = kept_group(self.folder)
+
+    def _let_go(self) -> None:
+        if self._kept is not None:
+            self._kept.let_go()
+
     def entered(self) -> None:
         """Nobody enters any more."""
         if self._procs is not None:
@@ -113,6 +125,7 @@ class MemoryGroup:
         """Remove it where nothing has entered."""
         self.entered()
         _removed(self.folder)
+        self._let_go()
         os.close(self._lock)
         self._lock = -1
 
@@ -128,6 +141,7 @@ class MemoryGroup:
             while not _removed(self.folder) and loop.time() < end:  # noqa: ASYNC110 - the Linux kernel tells nobody
                 await asyncio.sleep(_LOOK_EVERY_S)
         finally:
+            self._let_go()
             os.close(lock)  # if it is still there, whoever makes the next one removes it
 
 
@@ -170,6 +184,7 @@ def memory_group(limit_bytes: int, *, proc: Path = _SELF) -> MemoryGroup | NoGro
                     _remove_left_behind(parent)
                     group = _made(parent, files, limit_bytes)
                     if _can_be_entered(group):
+                        group.keep()
                         return group
                     group.discard()
                     reasons.append(f"cgroup {files.version}: no process of ours may move to a group in {parent}")
