@@ -49,7 +49,7 @@ CHECKS: Final = (
 
 
 @dataclass
-class Answered:
+class Asked:
     """What came of it."""
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -70,7 +70,7 @@ class Answered:
         return sum(count for status, count in self.statuses.items() if status >= 500)
 
 
-def made_up_requests(count: int, state: Path, *, seed: int | None = None) -> Answered:
+def made_up_requests(count: int, state: Path, *, seed: int | None = None) -> Asked:
     """Have a service of its own answer so many requests.
 
     Args:
@@ -91,9 +91,9 @@ class _Asking:
         self._connection.trust_env = False
         self._connection.auth = self._authorised  # last of all: a header that is missing on purpose would stay so
         self._is_stranger = False
-        self._answered = Answered()
+        self._asked = Asked()
 
-    def ask(self, count: int, seed: int | None) -> Answered:
+    def ask(self, count: int, seed: int | None) -> Asked:
         self._open_mine()
         schema = schemathesis.openapi.from_url(f"{self._service.url}/openapi.json", headers=self._headers)
         strategies = [
@@ -112,7 +112,7 @@ class _Asking:
         )
         @hypothesis.given(st.one_of(strategies), st.booleans(), st.integers(0, 19))
         def one(case: Case, streams: bool, kind: int) -> None:
-            if self._answered.requests == count:
+            if self._asked.requests == count:
                 return
             self._is_stranger = kind == 13  # few come without the token: they are all refused alike
             if kind < 15 and isinstance(case.body, dict) and isinstance(case.body.get("session_id"), str):
@@ -121,24 +121,22 @@ class _Asking:
 
         began = time.monotonic()
         with self._connection:
-            while self._answered.requests < count:
+            while self._asked.requests < count:
                 (one if seed is None else hypothesis.seed(seed)(one))()
                 seed = None if seed is None else seed + 1
-        self._answered.took_s = time.monotonic() - began
-        return self._answered
+        self._asked.took_s = time.monotonic() - began
+        return self._asked
 
     def _one(self, case: Case, headers: Mapping[str, str]) -> None:
         route = f"{case.method.upper()} {case.operation.path}"
         response = case.call(session=self._connection, headers=dict(headers), timeout=ANSWER_S)
-        self._answered.statuses[response.status_code] += 1
-        self._answered.routes[route, response.status_code] += 1
+        self._asked.statuses[response.status_code] += 1
+        self._asked.routes[route, response.status_code] += 1
         try:
             case.validate_response(response, checks=list(CHECKS))
         except FailureGroup as group:
             for failure in group.exceptions:
-                self._answered.faults.setdefault(
-                    f"{route}: {type(failure).__name__} {response.status_code}", str(group)
-                )
+                self._asked.faults.setdefault(f"{route}: {type(failure).__name__} {response.status_code}", str(group))
         if route == "DELETE /v1/sessions/{session_id}" and response.status_code == 204:
             self._open_mine()
 

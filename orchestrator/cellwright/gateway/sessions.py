@@ -18,7 +18,7 @@ from cellwright.errors import FileTooLarge
 from cellwright.gateway.bodies import bounded_body
 from cellwright.gateway.cell_stream import CellStream
 from cellwright.gateway.described import FILES, OPENING, SESSION, Responses
-from cellwright.gateway.execute import check_session_id
+from cellwright.gateway.execute import SESSION_ID, check_session_id
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
 from cellwright.sandbox.base import Environment, SandboxInfo
@@ -33,7 +33,7 @@ _FILE_TOO_LARGE: Final = (
 )
 
 _BYTES: Final = {"schema": {"type": "string", "format": "binary"}}
-_BYTES_IN: Final = {"requestBody": {"required": True, "content": {"application/octet-stream": _BYTES}}}
+_BYTES_IN: Final = {"requestBody": {"required": False, "content": {"application/octet-stream": _BYTES}}}
 
 
 def _returns(media_type: str, schema: dict[str, Any] = _BYTES) -> Responses:
@@ -48,7 +48,8 @@ class SessionRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    session_id: str | None = None
+    session_id: str | None = Field(default=None, json_schema_extra={"pattern": f"^{SESSION_ID.pattern}$"})
+    """As for `POST /execute`; absent: one is made up."""
     width: int | None = Field(default=None, ge=640, le=3840)
     """Pixels of the desktop."""
     height: int | None = Field(default=None, ge=480, le=2160)
