@@ -21,6 +21,7 @@ GIVEN = "given-" + "g" * 40
 def test_a_token_is_shown_when_it_is_made_and_never_again(tmp_path: Path) -> None:
     environment = {**os.environ, "CELLWRIGHT_STATE": str(tmp_path)}
     first, token = served(environment, tmp_path)
+    assert first.startswith("Cellwright listens at http://127.0.0.1:")
     assert (len(token) >= 32, first.count(token)) == (True, 1)
     assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
     second, same = served(environment, tmp_path)
