@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from cellwright.egress import EgressProxy, EgressRequest
-from cellwright.errors import SandboxLost, SessionClosed
+from cellwright.errors import RecordError, SandboxLost, SessionClosed
 from cellwright.files import copy_in
 from cellwright.record import records
 from cellwright.record.journal import Journal
@@ -133,6 +133,21 @@ class Lease:
             await asyncio.gather(self._ended, return_exceptions=True)
         if self._sandbox is not None:
             await self._sandbox.close()
+
+
+@contextmanager
+def or_closed(is_closed: Callable[[], bool]) -> Iterator[None]:
+    """Raise `SessionClosed` in place of what breaks because the sandbox ends, or the journal, with the session.
+
+    Args:
+        is_closed: Whether the session is.
+    """
+    try:
+        yield
+    except (SandboxLost, RecordError) as error:
+        if not is_closed():
+            raise
+        raise SessionClosed("The session was closed before this was done.") from error
 
 
 @asynccontextmanager
