@@ -13,7 +13,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from cellwright.closing import End, finish
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
 from cellwright.errors import SandboxLost, SessionBusy, SessionClosed
-from cellwright.lease import Lease, lease
+from cellwright.lease import Lease, lease, or_closed
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
 from cellwright.record import records
@@ -219,45 +219,45 @@ class Session:
     async def interrupt(self) -> None:
         """Interrupt the running cell; nothing happens when none runs."""
         if self._ongoing is not None and self.executing is not None and not self._closed:
-            await self._lease.sandbox.door.interrupt(self._ongoing.cell.language)
+            with self._or_closed():
+                await self._lease.sandbox.door.interrupt(self._ongoing.cell.language)
 
     async def restart(self, language: Language = "python") -> None:
         """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`."""
-        self._touch()
-        door = await self._door() if self.executing is None else self._lease.sandbox.door
-        await door.restart(language)
-        self.journal.append(records.KernelRestarted(language=language))
+        async with self._used(may_replace=self.executing is None) as door:
+            await door.restart(language)
+            self.journal.append(records.KernelRestarted(language=language))
 
     async def screenshot(self) -> bytes:
         """Return the desktop as it is now, a PNG."""
-        self._touch()
-        taken = await (await self._door()).screenshot()
+        async with self._used() as door:
+            taken = await door.screenshot()
         self._screen.seen_by_others()
         return taken[0] if taken else b""
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""
-        self._touch()
-        return await (await self._door()).list_files(path)
+        async with self._used() as door:
+            return await door.list_files(path)
 
     async def read_file(self, path: str) -> bytes:
         """Return a file of the sandbox's home."""
-        self._touch()
-        return b"".join([chunk async for chunk in (await self._door()).read_file(path)])
+        async with self._used() as door:
+            return b"".join([chunk async for chunk in door.read_file(path)])
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Write a file into the sandbox's home."""
-        self._touch()
-        await (await self._door()).write_file(path, data)
-        sha256 = await asyncio.to_thread(self.journal.blob, data)
-        kept = self.journal.keeps(sha256)
-        self.journal.append(records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=kept))
+        async with self._used() as door:
+            await door.write_file(path, data)
+            sha256 = await asyncio.to_thread(self.journal.blob, data)
+            kept = self.journal.keeps(sha256)
+            self.journal.append(records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=kept))
 
     async def delete_file(self, path: str) -> None:
         """Remove a file from the sandbox's home."""
-        self._touch()
-        await (await self._door()).delete_file(path)
-        self.journal.append(records.FileDeleted(path=path))
+        async with self._used() as door:
+            await door.delete_file(path)
+            self.journal.append(records.FileDeleted(path=path))
 
     async def _answered(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
         try:
@@ -361,10 +361,16 @@ class Session:
             return False
         return True
 
-    async def _door(self) -> Door:
+    @asynccontextmanager
+    async def _used(self, *, may_replace: bool = True) -> AsyncIterator[Door]:
+        self._touch()
         if self._closed:
             raise SessionClosed
-        return (await self._lease.living()).door
+        with self._or_closed():
+            yield (await self._lease.living() if may_replace else self._lease.sandbox).door
+
+    def _or_closed(self) -> AbstractContextManager[None]:
+        return or_closed(lambda: self._closed)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:

@@ -4,7 +4,7 @@ Flows in: the limits of a Spec, and where this machine lets us make groups. Flow
 before it becomes the sandbox, and whose parts the kernel host then gives its children; or, for memory and for processors, the
 reason why there is none. Decided here: the order in which places are looked for (version 2, then version 1, each at or beside
 our own group, so that limits which hold for us hold for the sandbox too); that swap counts; the parts that a sandbox has; and
-that a group whose owner was killed is removed by whoever makes the next one.
+that a group whose owner was killed is removed by its keeper, or else by whoever makes the next one.
 
 A part each, because they are limited apart: a page that takes all memory is not to end a kernel, and code that forks without
 end is not to take the processors from the kernel host that ends it. What cells start shares one part, however many they are.
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cellwright.sandbox.base import Limits
+from cellwright.sandbox.keeper import Kept, kept_group
 from cellwright_kernel.wire import GroupPart
 
 _SELF: Final = Path("/proc/self")
@@ -79,6 +80,7 @@ class Tree:
         self.version = version
         self.controllers = controllers
         self._lock = lock
+        self._kept: Kept | None = None
         self._procs: dict[str, int] = {}
         for part in (_HOST, *_PARTS):
             self._procs[part] = os.open(folder / part / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
@@ -100,6 +102,10 @@ class Tree:
         """Return what is written to, to have a process enter a part."""
         return self._procs[part]
 
+    def keep(self) -> None:
+        """Have it removed if we are killed."""
+        self._kept = kept_group(self.folder)
+
     def entered(self) -> None:
         """Nobody enters any more by what we hold."""
         while self._procs:
@@ -109,6 +115,7 @@ class Tree:
         """Remove it where nothing has entered."""
         self.entered()
         _removed(self.folder)
+        self._let_go()
         os.close(self._lock)
         self._lock = -1
 
@@ -124,7 +131,12 @@ class Tree:
             while not _removed(self.folder) and loop.time() < end:  # noqa: ASYNC110 - the Linux kernel tells nobody
                 await asyncio.sleep(_LOOK_EVERY_S)
         finally:
+            self._let_go()
             os.close(lock)  # if it is still there, whoever makes the next one removes it
+
+    def _let_go(self) -> None:
+        if self._kept is not None:
+            self._kept.let_go()
 
     def _memory_files(self, whole: Path, leaves: Sequence[Path]) -> MemoryFiles:
         if self.version == "v1":  # each group counts its own only
@@ -209,6 +221,7 @@ def _first_usable(version: Version, controllers: tuple[Controller, ...], limits:
                 _remove_left_behind(parent)
                 tree = _made(parent, version, controllers, limits)
                 if _can_be_entered(tree):
+                    tree.keep()
                     return tree
                 tree.discard()
                 reasons.append(f"cgroup {version}: no process of ours may move to a group in {parent}")
