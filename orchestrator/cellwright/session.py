@@ -283,14 +283,8 @@ class Session:
         try:
             await self._screen.taken()
             cell = ongoing.opened(screen_before=self._screen.sha256)
-            self.journal.append(
-                records.CellOpened.of(
-                    cell,
-                    deadline_s=deadline_s,
-                    turn=call.turn if call else None,
-                    call_id=call.call_id if call else None,
-                )
-            )
+            turn, call_id = (call.turn, call.call_id) if call else (None, None)
+            self.journal.append(records.CellOpened.of(cell, deadline_s=deadline_s, turn=turn, call_id=call_id))
             ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
             started = time.monotonic()
             ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
