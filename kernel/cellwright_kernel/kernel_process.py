@@ -261,7 +261,10 @@ class KernelProcess:
             os.kill(self.pid, number)
 
     async def _sockets_exist(self) -> bool | None:
-        names = await asyncio.to_thread(os.listdir, self._folder)
+        try:
+            names = await asyncio.to_thread(os.listdir, self._folder)
+        except FileNotFoundError:
+            raise NotUp(f"Its own files in {self._folder} were removed while it started. Restart it.") from None
         return len([name for name in names if name.startswith("s-")]) >= 5 or None
 
     async def _answers(self) -> bool | None:

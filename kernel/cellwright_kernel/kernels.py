@@ -200,8 +200,13 @@ class Kernels:
             NotUp: it did not come up.
         """
         lane = self._lane(language)
-        while lane.mending is not None:
-            await _first_of(lane.mending)
+        while lane.mending is not None or lane.is_dying:
+            if lane.mending is not None:
+                await _first_of(lane.mending)
+            elif (
+                lane.running is not None
+            ):  # its cell sees to the next one: two would be started, one in the other's place
+                await lane.running.over()
         if not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 lane.note(sentences.died_between(language, lane.kernel.how_it_ended()))
@@ -240,7 +245,7 @@ class Kernels:
             cell.outputs.note(sentences.host_fault(error))
             status = "kernel_died"
         lane.running, self._running = None, None
-        if not is_sound and not lane.is_leaving:
+        if not is_sound and not lane.is_leaving and lane.mending is None:
             was_killed = end == "given_up" and cell.message_id is not None
             lane.mending = self._group.create_task(self._mend(lane, was_killed=was_killed))
         cell.close(status, lane.generation, screen_changed=self._screen_changed())
@@ -365,7 +370,6 @@ class Kernels:
         if await lane.is_sound(self._ensure_desktop_answers, was_killed=was_killed):
             lane.mending = None
             return
-        lane.restart_asked = False
         await self._replace(lane)
 
     async def _replace(self, lane: Lane) -> None:
@@ -373,7 +377,7 @@ class Kernels:
         if lane.kernel is not None:
             await lane.kernel.end()
         lane.generation += 1
-        lane.fault, lane.is_taken = None, False
+        lane.fault, lane.is_taken, lane.restart_asked = None, False, False
         command = self._commands[lane.language]
         lane.kernel = kernel = KernelProcess(lane.language, lane.generation, command, self._folder, self._groups)
         try:

@@ -63,6 +63,11 @@ class Lane:
         taken, self.outputs = self.outputs, self._new_outputs()
         return taken
 
+    @property
+    def is_dying(self) -> bool:
+        """True from the death of a kernel in a cell until that cell is closed; then it is mended."""
+        return self.running is not None and self.running.message_id is not None and not self.is_up
+
     def kill(self) -> None:
         """Kill its kernel: from now on it is not there, also if what it had answered just before is still to come."""
         if self.kernel is not None:
