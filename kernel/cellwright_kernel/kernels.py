@@ -200,13 +200,7 @@ class Kernels:
             NotUp: it did not come up.
         """
         lane = self._lane(language)
-        while lane.mending is not None or lane.is_dying:
-            if lane.mending is not None:
-                await _first_of(lane.mending)
-            elif (
-                lane.running is not None
-            ):  # its cell sees to the next one: two would be started, one in the other's place
-                await lane.running.over()
+        await lane.is_settled()
         if not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 lane.note(sentences.died_between(language, lane.kernel.how_it_ended()))

@@ -63,11 +63,6 @@ class Lane:
         taken, self.outputs = self.outputs, self._new_outputs()
         return taken
 
-    @property
-    def is_dying(self) -> bool:
-        """True from the death of a kernel in a cell until that cell is closed; then it is mended."""
-        return self.running is not None and self.running.message_id is not None and not self.is_up
-
     def kill(self) -> None:
         """Kill its kernel: from now on it is not there, also if what it had answered just before is still to come."""
         if self.kernel is not None:
@@ -99,6 +94,20 @@ class Lane:
         except TimeoutError:
             return self.is_taken
         return True
+
+    async def is_settled(self) -> None:
+        """Wait while its kernel is mended, or has died in a cell.
+
+        That cell sees to the next one: two would be started, one in the other's place.
+        """
+        while self.mending is not None or (self.running is not None and self._has_died_in(self.running)):
+            if self.mending is not None:
+                await asyncio.wait({self.mending})
+            elif self.running is not None:
+                await self.running.over()
+
+    def _has_died_in(self, cell: RunningCell) -> bool:
+        return cell.message_id is not None and not self.is_up
 
     async def is_free(self) -> None:
         """Wait until its kernel, which is up, has done what it was sent, or has died of it."""
