@@ -112,12 +112,17 @@ def _find_reader(display: Display) -> Reader | None:
 
 
 def _is_tk(display: Display, window: Window) -> bool:
-    # Every Tk program writes the number of a window of its own there, and a name, for Tk's `send`.
+    # Every Tk program writes the number of a window of its own there, and a name, for Tk's `send`. One that was killed stays
+    # there, and its numbers go to the next program: so its window is looked at. A program of Xt's takes a ping for the wish
+    # that it close.
     registry = display.screen().root.get_full_property(display.intern_atom("InterpRegistry"), Xatom.STRING)
     for entry in bytes(registry.value).split(b"\0") if registry else ():
-        with suppress(ValueError):
-            if _program(display, int(entry.partition(b" ")[0], 16)) == _program(display, window.id):
-                return True
+        with suppress(ValueError, error.BadWindow):
+            number = int(entry.partition(b" ")[0], 16)
+            if _program(display, number) == _program(display, window.id):
+                its_own: Any = display.create_resource_object("window", number)
+                if its_own.get_full_property(display.intern_atom("TK_APPLICATION"), X.AnyPropertyType):
+                    return True
     return False
 
 
