@@ -110,13 +110,14 @@ def test_a_text_waits_for_a_program_that_had_the_focus_before_and_has_keys_to_re
     desk.run("pyautogui.press('a'); pyautogui.press('left'); pyautogui.press('delete'); pyautogui.write('plain')")
     desk.send(f"pyautogui.write({rare(0, 300) + chr(10)!r})")
     assert wait_for(lambda: now.content() == "plain")
+    assert not wait_for(lambda: now.content() != "plain", 0.5)  # it binds no keycode that is still to be read
     behind.program.send_signal(signal.SIGCONT)
     assert desk.reply()["error"] is None
     assert behind.lines(1) == REMAPPED + "\n"
     assert now.lines(1) == "plain" + rare(0, 300) + "\n"
 
 
-HOG = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
+HOG = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(flush=True)\nwhile True: pass"
 
 
 def test_a_text_waits_for_tks_waiting_thread_which_gets_no_processor(desk: Desk, tmp_path: Path) -> None:
@@ -126,14 +127,15 @@ def test_a_text_waits_for_tks_waiting_thread_which_gets_no_processor(desk: Desk,
     for thread in others:
         os.sched_setaffinity(thread, {min(os.sched_getaffinity(0))})
         os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
-    hog = subprocess.Popen([sys.executable, "-c", HOG])
-    try:
-        text = REMAPPED + rare(0, 300) + "\n"
-        write(desk, text)
-        assert field.lines(1) == text
-    finally:
-        hog.kill()
-        hog.wait()
+    with subprocess.Popen([sys.executable, "-c", HOG], stdout=subprocess.PIPE) as hog:
+        try:
+            assert hog.stdout
+            hog.stdout.readline()
+            text = REMAPPED + rare(0, 300) + "\n"
+            write(desk, text)
+            assert field.lines(1) == text
+        finally:
+            hog.kill()
 
 
 def test_a_window_that_a_key_closes_is_not_waited_for(desk: Desk, tmp_path: Path) -> None:
