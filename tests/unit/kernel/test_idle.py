@@ -57,6 +57,13 @@ def test_one_that_waits_for_something_else_is_not(start: Start, wait: str) -> No
     assert not wait_for(idleness.look, 0.3)
 
 
+def test_one_that_pauses_again_and_again_has_looked_at_its_keys(start: Start) -> None:
+    program = start("import time; print(flush=True)\nwhile True: time.sleep(0.016)")
+    idleness = Idleness(program.pid)
+    assert not any(idleness.look() for _ in range(3))
+    assert wait_for(lambda: any(idleness.look() for _ in range(3)))
+
+
 def test_one_that_has_ended_is_idle(start: Start) -> None:
     program = start("print(flush=True)")
     program.wait()
