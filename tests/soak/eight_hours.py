@@ -13,7 +13,7 @@ from typing import Final
 
 from cellwright.session import Session
 from cellwright_kernel.wire import Language
-from tests.soak.holdings import Holdings, growth_since, holdings, own_descriptors
+from tests.soak.holdings import Holdings, growth_outside, growth_since, holdings, own_descriptors
 
 SCREENSHOTS: Final = 2000
 PAGE_LOADS: Final = 500
@@ -97,8 +97,7 @@ async def eight_hours(scale: float) -> Worked:
             tabs += due
         took_s = time.monotonic() - began
         growth, after = await growth_since(before, session)
-        if own_descriptors() > outside:
-            growth.append(f"{own_descriptors() - outside} more descriptors: the process outside")
+        growth += await growth_outside(outside)
     return Worked(rounds * SCREENSHOTS // PAGE_LOADS, rounds, tabs, took_s, growth, before, after)
 
 

@@ -101,6 +101,14 @@ async def growth_since(before: Holdings, session: Session) -> tuple[list[str], H
         await asyncio.sleep(LOOK_EVERY_S)
 
 
+async def growth_outside(before: int) -> list[str]:
+    """Return how many more files this process has open, once what it does after a cell has had time to be done."""
+    end = time.monotonic() + SETTLED_S
+    while (more := own_descriptors() - before) > 0 and time.monotonic() < end:
+        await asyncio.sleep(LOOK_EVERY_S)
+    return [f"{more} more descriptors: the process outside"] if more > 0 else []
+
+
 def own_descriptors() -> int:
     """Return how many files this process, which stands for the outside, has open."""
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only

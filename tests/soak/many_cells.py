@@ -15,7 +15,7 @@ from typing import Final
 
 from cellwright.session import Session
 from cellwright_kernel.wire import Language
-from tests.soak.holdings import Holdings, growth_since, holdings, own_descriptors
+from tests.soak.holdings import Holdings, growth_outside, growth_since, holdings, own_descriptors
 
 CELLS: Final = 10_000
 WARM_UP: Final = 200
@@ -78,8 +78,7 @@ async def many_cells(scale: float, *, compared: bool) -> Lasted:
         rate = count / (time.monotonic() - began)
         last_ms = median(await _timed(session, timed))
         growth, after = await growth_since(before, session)
-        if own_descriptors() > outside:
-            growth.append(f"{own_descriptors() - outside} more descriptors: the process outside")
+        growth += await growth_outside(outside)
         ratio = await _compared_with_new(session) if compared else None
     return Lasted(count, first_ms, last_ms, ratio, rate, growth, before, after)
 
