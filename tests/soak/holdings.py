@@ -104,7 +104,7 @@ async def growth_since(before: Holdings, session: Session) -> tuple[list[str], H
 async def growth_outside(before: int) -> list[str]:
     """Return how many more files this process has open, once what it does after a cell has had time to be done."""
     end = time.monotonic() + SETTLED_S
-    while (more := own_descriptors() - before) > 0 and time.monotonic() < end:
+    while (more := own_descriptors() - before) > 0 and time.monotonic() < end:  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(LOOK_EVERY_S)
     return [f"{more} more descriptors: the process outside"] if more > 0 else []
 
