@@ -181,3 +181,8 @@ def late_events(lanes: Iterable[Lane], notices: Sequence[str]) -> Iterator[Event
             yield event.model_copy(update={"number": number})
         first, truncated = after, truncated or outputs.truncated
     yield ClosedEvent(status="ok", truncated=truncated)
+
+
+async def first_of(*futures: asyncio.Future[Any]) -> None:
+    """Wait until one of them is done."""
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

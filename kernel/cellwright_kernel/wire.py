@@ -190,6 +190,8 @@ class ClosedEvent(Value):
     """Goes up by one with each new kernel process of this language, whatever the cause."""
     screen_changed: bool = True
     """False only when nothing was drawn on the desktop since the last screenshot. Absent: something may have been."""
+    last_word: str | None = None
+    """The notice among its outputs that tells how it was ended and what is left; absent where it ended by itself."""
 
 
 Event = Annotated[

@@ -11,12 +11,12 @@ import uuid
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from cellwright.errors import FileTooLarge
 from cellwright.gateway.bodies import bounded_body
-from cellwright.gateway.cell_stream import CellStream
+from cellwright.gateway.caller import calling, cell_told
+from cellwright.gateway.cell_stream import NDJSON, CellStream
 from cellwright.gateway.described import FILES, OPENING, SESSION, Responses
 from cellwright.gateway.execute import SESSION_ID, check_session_id
 from cellwright.pool import Pool
@@ -26,7 +26,6 @@ from cellwright.sandbox.door import FILE_BYTES
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, FileInfo, Language
 
-NDJSON: Final = "application/x-ndjson"
 _FILE_TOO_LARGE: Final = (
     f"The file has more than {FILE_BYTES >> 20} MiB, which is the most that goes into a sandbox at once. Nothing was "
     "written. Send it in parts."
@@ -142,22 +141,22 @@ async def execute_cell(
     With `wait_s` it may be answered as `running`; its number is what to ask for it by.
     """
     if NDJSON not in accept:
-        return await session.execute(
-            asked.code, language=asked.language, deadline_s=asked.deadline_s, reply_s=asked.wait_s
-        )
+        ongoing = session.begin(asked.code, language=asked.language, deadline_s=asked.deadline_s)
+        return await cell_told(request, ongoing, asked.wait_s)
     stream = CellStream(session, asked.code, asked.language, asked.deadline_s)
     cells: asyncio.TaskGroup = request.app.state.cells
     cells.create_task(stream.run())
-    await stream.begun()
-    return StreamingResponse(stream.lines(), media_type=NDJSON)
+    with calling(request) as caller:
+        await caller.waits_for(stream.begun())
+    return stream.response()
 
 
-@router.get("/{session_id}/cells/{number}", responses=SESSION)
-async def show_cell(session: ASession, number: int, wait_s: Annotated[float, Query(ge=0)] = 0) -> Cell:
+@router.get("/{session_id}/cells/{number}", response_model=Cell, responses=SESSION)
+async def show_cell(request: Request, session: ASession, number: int, wait_s: Annotated[float, Query(ge=0)] = 0) -> Any:  # noqa: ANN401 - a cell, or the answer that says when it was told
     """Show a cell, from the run's journal; one that is running as it stands after so many seconds, or closed."""
     left = session.left
-    if left is not None and left.cell.number == number and (cell := await session.wait(reply_s=wait_s)) is not None:
-        return cell
+    if left is not None and left.cell.number == number:
+        return await cell_told(request, left, wait_s)
     return await asyncio.to_thread(lambda: read_run(session.run_dir).cell(number))
 
 

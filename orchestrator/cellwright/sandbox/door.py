@@ -127,9 +127,16 @@ class Door:
             async for event in _cell_events(response):
                 yield event
 
-    async def interrupt(self, language: Language) -> None:
-        """Ask the kernel to stop its cell and keep its variables."""
-        async with self._request("POST", f"/kernels/{language}/interrupt", whole_s=ANSWER_S) as response:
+    async def interrupt(self, language: Language, number: int | None = None) -> None:
+        """Ask the kernel to stop its cell and keep its variables.
+
+        Args:
+            language: Whose kernel.
+            number: Which cell is meant, also if it is still on its way; absent: the one that runs.
+        """
+        params = None if number is None else {"cell": str(number)}
+        path = f"/kernels/{language}/interrupt"
+        async with self._request("POST", path, params=params, whole_s=ANSWER_S) as response:
             await _bounded(response, 4096)
 
     async def restart(self, language: Language) -> None:
