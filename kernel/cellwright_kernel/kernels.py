@@ -325,7 +325,7 @@ class Kernels:
         if lane.restart_asked:
             cell.note_end(sentences.restarted(left))
         else:
-            deadline_s = None if ladder.asked else ladder.deadline_s
+            deadline_s = None if ladder.asked else cell.request.named_s or ladder.deadline_s
             killed, ok = ladder.rung == "kill_kernel", end == "finished" and cell.reply_status == "ok"
             cell.note_end(sentences.interrupted(left, deadline_s=deadline_s, was_killed=killed, by_itself=ok))
         return ("interrupted" if ladder.asked else "timeout"), False

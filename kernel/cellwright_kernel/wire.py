@@ -133,6 +133,9 @@ class Execute(Value):
     waited_s: float | None = None
     """Seconds after the deadline, or after an interrupt before it, for which the cell's end is waited for; absent: as long as it
     takes."""
+    named_s: float | None = None
+    """What is said of its deadline: the seconds that it was given, if a part of them was over before it arrived; absent:
+    `deadline_s`."""
 
 
 class OutputEvent(Value):

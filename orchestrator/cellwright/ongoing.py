@@ -19,7 +19,7 @@ from cellwright.lease import Lease
 from cellwright.record.journal import Journal
 from cellwright.record.records import CellRunning, now
 from cellwright.running import RunningCell
-from cellwright_kernel.wire import Cell, Output, Text
+from cellwright_kernel.wire import Cell, Execute, Output, Text
 
 _FIRST_NOTE_S: Final = 30.0
 """Seconds after which the journal first says what a running cell has shown; each next note comes after twice as long."""
@@ -139,9 +139,11 @@ class Ongoing:
         else:
             self.is_told = True
 
-    def posting(self) -> None:
-        """Say that it is about to be posted: from now on the kernel host ends it when it is asked to."""
-        self._is_posted = True
+    def posted(self, *, deadline_s: float, named_s: float, waited_s: float) -> Execute:
+        """Return what is about to be posted; from now on the kernel host ends it when it is asked to. Arguments as in `Execute`."""
+        self._is_posted, cell = True, self.cell
+        times = {"deadline_s": deadline_s, "named_s": named_s, "waited_s": waited_s}
+        return Execute(number=cell.number, language=cell.language, code=cell.code, **times)
 
     async def interrupt(self) -> None:
         """Ask for its end. One that is not posted yet never will be; one that is on its way ends as soon as it has arrived."""

@@ -32,7 +32,7 @@ from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.screen import Screen
-from cellwright_kernel.wire import Cell, Execute, FileInfo, Language
+from cellwright_kernel.wire import Cell, FileInfo, Language
 
 LADDER_S: Final = 3.0
 """Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
@@ -312,7 +312,7 @@ class Session:
                 running.not_posted()
             else:
                 left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
-                await self._post(ongoing, left_s)
+                await self._post(ongoing, left_s, named_s=deadline_s)
             if self._closed:
                 running.closed_with_its_session()
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
@@ -323,13 +323,9 @@ class Session:
         finally:
             self._touch()
 
-    async def _post(self, ongoing: Ongoing, deadline_s: float) -> None:
-        cell, running = ongoing.cell, ongoing.running
-        waited_s = LADDER_S + GRACE_S
-        request = Execute(
-            number=cell.number, language=cell.language, code=cell.code, deadline_s=deadline_s, waited_s=waited_s
-        )
-        ongoing.posting()
+    async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float) -> None:
+        running, waited_s = ongoing.running, LADDER_S + GRACE_S
+        request = ongoing.posted(deadline_s=deadline_s, named_s=named_s, waited_s=waited_s)
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
             async with asyncio.timeout(deadline_s + waited_s):

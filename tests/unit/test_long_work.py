@@ -45,6 +45,13 @@ TOKEN = "t" * 40
         ("# timeout_s=-1", "python", None),
         ("# timeout_s=1e9", "python", None),
         ("# timeout_s=600 for the download", "python", None),
+        ("# timeout_s=600 # for the download", "python", 600.0),
+        ("\n \n# timeout_s=600", "python", 600.0),
+        ("#  TIMEOUT_S=600", "python", 600.0),
+        ("## timeout_s: 600\r\nx", "python", 600.0),
+        ("# timeout_s 600", "python", 600.0),
+        ("//\ttimeout_s=600 // c", "javascript", 600.0),
+        ("# timeout_s is said elsewhere", "python", None),
         ("", "python", None),
     ],
 )
@@ -63,14 +70,16 @@ def test_more_than_the_limit_is_refused_in_a_sentence() -> None:
     assert too_long("# timeout_s=3601", "python", Spec(cell_deadline_s=5000)) is None
 
 
-@pytest.mark.parametrize("asked", ["0", "-1", "1e9", "nan", "٦٠٠", "9" * 47, "ten", ""])
+@pytest.mark.parametrize("asked", ["0", "-1", "1e9", "nan", "٦٠٠", "9" * 47, "ten", "", "1s", "600 for the download"])
 def test_what_is_no_number_of_seconds_is_refused_in_a_sentence(asked: str) -> None:
     sentence = too_long(f"# timeout_s = {asked}\nlog(1)", "python", Spec())
     assert sentence is not None
     assert sentence.startswith(
         f"The code was not executed: its first line asks for {asked[:40]!r} seconds. Write a number,"
     )
+    assert too_long(f"\n#TIMEOUT_S : {asked}", "python", Spec()) == sentence
     assert too_long(f"// timeout_s = {asked}", "python", Spec()) is None
+    assert too_long("# timeout_s is said elsewhere", "python", Spec()) is None
 
 
 async def test_a_cell_gets_the_time_that_it_asks_for_and_not_more_than_the_limit() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from cellwright.errors import FileTooLarge
+from cellwright.errors import FileTooLarge, SessionDiffers
 from cellwright.gateway.bodies import bounded_body
 from cellwright.gateway.caller import calling, cell_told
 from cellwright.gateway.cell_stream import NDJSON, CellStream
@@ -102,16 +102,26 @@ APool = Annotated[Pool, Depends(_pool)]
 ASession = Annotated[Session, Depends(_session)]
 
 
-@router.post("", status_code=201, responses=OPENING)
-async def open_session(pool: APool, asked: SessionRequest | None = None) -> SessionView:
-    """Open a session; one that exists under this id is returned as it is."""
+@router.post(
+    "", status_code=201, responses=OPENING | {200: {"model": SessionView, "description": "It was open already."}}
+)
+async def open_session(response: Response, pool: APool, asked: SessionRequest | None = None) -> SessionView:
+    """Open a session; one that is open under this id is returned as it is, with 200, unless something else is asked for."""
     asked = asked or SessionRequest()
     changes = asked.model_dump(exclude={"session_id"}, exclude_none=True)
     spec = pool.spec.model_validate({**pool.spec.model_dump(), **changes})
     if asked.session_id is not None:
         check_session_id(asked.session_id)
     session_id = asked.session_id or uuid.uuid4().hex
-    return _view(await pool.session(session_id, driver="gateway", spec=spec))
+    was_open = pool.has(session_id)
+    session = await pool.session(session_id, driver="gateway", spec=spec)
+    if others := [name for name in changes if getattr(session.spec, name) != getattr(spec, name)]:
+        raise SessionDiffers(
+            f"Session {session_id!r} is open, and has another {' and another '.join(others)} than was asked for. Nothing was "
+            "changed. Ask for what it has, or for nothing; close it first; or open one with another id."
+        )
+    response.status_code = 200 if was_open else 201
+    return _view(session)
 
 
 @router.get("")
