@@ -307,12 +307,9 @@ class Kernels:
         """Return a cell's status and whether its kernel is sound; say what is left if the cell did not end by itself."""
         ladder = cell.ladder
         if cell.message_id is None or lane.kernel is None:
-            if end == "given_up" and lane.is_taken:
-                cell.note_end(sentences.taken(lane.language))
-                return ("interrupted" if ladder.asked else "timeout"), True
             if end == "given_up":
-                cell.note_end(sentences.still_starting(lane.language, was_ended=lane.is_examined))
-                return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
+                cell.note_end(lane.why_not_sent(is_early=ladder.is_early))
+                return ("interrupted" if ladder.asked else "timeout"), lane.is_taken or lane.mending is not None
             cell.note_end(sentences.not_started(lane.language, lane.fault or ""))
             return "kernel_died", False
         how = self._how_out_of_memory(lane.kernel, cell, is_dead=end == "kernel_died" and not ladder.rung)

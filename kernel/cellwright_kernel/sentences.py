@@ -105,19 +105,20 @@ def not_started(language: Language, why: str) -> str:
     return f"The code was not executed: no {LANGUAGE_NAMES[language]} kernel could be started. {why}"
 
 
-def still_starting(language: Language, *, was_ended: bool) -> str:
+def still_starting(language: Language, *, was_ended: bool, is_early: bool = False) -> str:
     """Return what to say of a cell whose deadline came before its kernel and the desktop were up.
 
     Args:
         language: The kernel's.
         was_ended: Whether nothing was starting: after a cell that had been ended, display, browser and kernel were asked
             whether they answer.
+        is_early: Whether the cell had to end so soon after it had come that nothing follows from it.
     """
     name = LANGUAGE_NAMES[language]
     if was_ended:
         return (
             "The code was not executed: the cell before it had been ended, and until this one had to end too, it was not "
-            f"known yet whether display, browser and {name} kernel still answer. Usually one of them hangs. Send the cell again."
+            f"known yet whether display, browser and {name} kernel still answer. {'' if is_early else 'Usually one of them hangs. '}Send the cell again."
         )
     return f"The code was not executed: the {name} kernel, or the desktop, was still starting when the cell had to end."
 
