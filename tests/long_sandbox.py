@@ -23,9 +23,14 @@ class LongSandbox(FakeSandbox):
         self.begun = asyncio.Event()
         self.over = asyncio.Event()
         self.status = "ok"
-        self.deadlines: list[float] = []
+        self.posted: list[Execute] = []
         self.is_running = False
         self._door = Door(_Inside(self, httpx2.ASGITransport(app=self._app())))
+
+    @property
+    def deadlines(self) -> list[float]:
+        """What each cell was given."""
+        return [asked.deadline_s for asked in self.posted]
 
     def say(self, text: str) -> None:
         """Have it show a text."""
@@ -56,7 +61,7 @@ class _Inside(httpx2.AsyncBaseTransport):
         path = request.url.path
         if path == "/cells":
             asked = Execute.model_validate_json(await request.aread())
-            self._sandbox.deadlines.append(asked.deadline_s)
+            self._sandbox.posted.append(asked)
             if "long" in asked.code:
                 return httpx2.Response(200, stream=_Stream(self._sandbox.run()))
         elif path == "/cells/running":

@@ -155,6 +155,7 @@ class Ongoing:
         """Ask it to end, wait so long, then give it up, and its sandbox with it."""
         if self.has_ended:
             return
+        self.is_unwanted = True
         # a task of its own: where the caller was cancelled, no timeout of his would be one
         asking = asyncio.ensure_future(self.interrupt())
         await asyncio.wait({self.ending}, timeout=seconds)

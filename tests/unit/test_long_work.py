@@ -95,6 +95,14 @@ async def test_a_cell_gets_the_time_that_it_asks_for_and_not_more_than_the_limit
     assert len(read_run(session.run_dir).cells) == 3
 
 
+async def test_a_deadline_is_told_as_it_was_asked_for_though_a_part_of_it_was_over() -> None:
+    backend = LongBackend()
+    async with Session.open(backend=backend) as session:
+        await session.execute("# timeout_s=9", since=time.monotonic() - 2)
+    (posted,) = backend.made[0].posted
+    assert (posted.deadline_s < 8, posted.named_s) == (True, 9)
+
+
 async def test_a_cell_is_returned_as_it_stands_and_later_as_it_ended() -> None:
     backend = LongBackend()
     async with Session.open(backend=backend) as session:
