@@ -22,6 +22,9 @@ class LongSandbox(FakeSandbox):
         self.said: list[Output] = []
         self.begun = asyncio.Event()
         self.over = asyncio.Event()
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        """Whether it was asked for an interrupt, and may do it."""
+        self.may_answer.set()
         self.status = "ok"
         self.posted: list[Execute] = []
         self.is_running = False
@@ -67,6 +70,8 @@ class _Inside(httpx2.AsyncBaseTransport):
         elif path == "/cells/running":
             return httpx2.Response(200, stream=_Stream(self._sandbox.so_far()))
         elif path.endswith("/interrupt"):
+            self._sandbox.asked.set()
+            await self._sandbox.may_answer.wait()
             self._sandbox.status = "interrupted"
             self._sandbox.over.set()
         return await self._others.handle_async_request(request)

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from cellwright.errors import RecordError, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease
@@ -149,7 +149,10 @@ class Ongoing:
         """Ask for its end. One that is not posted yet never will be; one that is on its way ends as soon as it has arrived."""
         self.is_unwanted = True
         if self._is_posted and not self.has_ended:
-            await self._lease.sandbox.door.interrupt(self.cell.language, self.cell.number)
+            # it arrives also when whoever asked hangs up; the door ends it in time
+            asking = asyncio.ensure_future(self._lease.sandbox.door.interrupt(self.cell.language, self.cell.number))
+            asking.add_done_callback(_look)
+            await asyncio.shield(asking)
 
     async def end_within(self, seconds: float) -> None:
         """Ask it to end, wait so long, then give it up, and its sandbox with it."""
@@ -208,7 +211,7 @@ def _has_grown(before: Text, after: Text) -> bool:
     return before.source == after.source and before.text != "" and after.text.startswith(before.text)
 
 
-def _look(ending: asyncio.Task[Cell]) -> None:
-    """Look at its error, if there is one: where nobody waits any more, it is the journal's alone."""
+def _look(ending: asyncio.Task[Any]) -> None:
+    """Look at its error, if there is one: where nobody waits any more, it is the journal's alone, or nobody's."""
     if not ending.cancelled():
         ending.exception()

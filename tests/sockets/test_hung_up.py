@@ -149,6 +149,17 @@ async def test_an_interrupt_after_a_hang_up_is_answered_with_the_cell(service: S
     assert await service.said("# interrupt") == ["one", INTERRUPTED]
 
 
+async def test_an_interrupt_whose_client_hangs_up_arrives(service: Serving) -> None:
+    service.sandbox.say("one")
+    await service.hangs_up("/execute", guide(LONG))
+    service.sandbox.may_answer.clear()
+    writer = await service.posts("/execute", guide("# interrupt"))
+    await service.sandbox.asked.wait()
+    await service.leaves(writer)
+    service.sandbox.may_answer.set()
+    assert await service.said("# wait") == ["one", INTERRUPTED]
+
+
 async def test_who_hangs_up_while_he_waits_takes_nothing_with_him(service: Serving) -> None:
     service.sandbox.say("one")
     await service.hangs_up("/execute", guide(LONG))
