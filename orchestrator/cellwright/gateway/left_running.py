@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from cellwright.answer import InputItem, answer, said
+from cellwright.answer import InputItem, answer_after, said
 from cellwright.deadlines import COMMENT, asked_s, how_to_ask
 from cellwright.errors import SessionBusy
 from cellwright.ongoing import Ongoing, rest_of
@@ -77,7 +78,7 @@ async def begin(session: Session, code: str, language: Language, arrived: float,
     ongoing = session.begin(code, language=language, deadline_s=deadline_s, since=arrived)
     held.enter_context(ongoing.heard())
     cell = await ongoing.by(reply_s)
-    return Reply(shown(_with_rest(ongoing, cell, "This call itself:")), (ongoing, cell))
+    return Reply(_told(ongoing, cell, "This call itself:"), (ongoing, cell))
 
 
 async def _go_on(left: Ongoing, word: str | None, arrived: float, held: ExitStack) -> Reply:
@@ -87,19 +88,18 @@ async def _go_on(left: Ongoing, word: str | None, arrived: float, held: ExitStac
         await left.interrupt()
     reply_s = 0.0 if word is None else LADDER_S + 1 if word == "interrupt" else _left_s(arrived)
     cell = await left.by(reply_s)
-    items = shown(_with_rest(left, cell, f"Cell {cell.number} itself:"))
+    items = _told(left, cell, f"Cell {cell.number} itself:")
     if word is None:
         items.append(said(f"The code of this call was not executed. Send it again{_when(cell)}."))
     return Reply(items, (left, cell))
 
 
-def _with_rest(ongoing: Ongoing, cell: Cell, own: str) -> Cell:
+def _told(ongoing: Ongoing, cell: Cell, own: str) -> list[InputItem]:
     """Return what is new of a cell, and before it the rest of those whose end nobody was told."""
-    outputs = [output for before in ongoing.before for output in _end_of(before)]
-    if len(outputs) > len(ongoing.before):
-        outputs.append(_notice(own))
-    rest = rest_of(cell, ongoing.shown)
-    return rest.model_copy(update={"outputs": (*outputs, *rest.outputs)})
+    before = [output for one in ongoing.before for output in _end_of(one)]
+    if len(before) > len(ongoing.before):
+        before.append(_notice(own))
+    return shown(rest_of(cell, ongoing.shown), before)
 
 
 def _end_of(left: Ongoing) -> list[Output]:
@@ -117,9 +117,14 @@ def _notice(sentence: str) -> Text:
     return Text(text=sentence, source="notice")
 
 
-def shown(cell: Cell) -> list[InputItem]:
-    """Return what the model is told of a cell, and how to get on with one that did not end in time."""
-    items = answer(cell)
+def shown(cell: Cell, before: Sequence[Output] = ()) -> list[InputItem]:
+    """Return what the model is told of a cell, and how to get on with one that did not end in time.
+
+    Args:
+        cell: It.
+        before: What stands before it.
+    """
+    items = answer_after(before, cell)
     sign, last = COMMENT[cell.language], items[-1]
     if cell.status == "running":
         items[-1] = said(
