@@ -47,8 +47,9 @@ class Caller:
                 raise ClientDisconnect
             return working.result()
         finally:
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            if not working.done():
+                working.cancel()
+                await asyncio.gather(working, return_exceptions=True)
 
 
 @contextmanager
