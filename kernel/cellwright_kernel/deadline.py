@@ -27,6 +27,7 @@ RUNGS: Final[tuple[tuple[float, Rung], ...]] = (
 """Seconds after the deadline, and what is done then. An interrupt after `kill_children` does not lower the rung."""
 TOP_S: Final = 2.6
 """Seconds after the deadline when the cell is answered for, whether the kernel's end was seen or not."""
+_EARLY_S: Final = 1.0
 _HEIGHT: Final[dict[Rung, int]] = {"interrupt": 0, "kill_children": 1, "kill_kernel": 2, "replace_sandbox": 3}
 
 
@@ -66,7 +67,8 @@ class Ladder:
 
     def __init__(self, deadline_s: float, clock: Clock) -> None:
         self._clock = clock
-        self._deadline = clock.now() + deadline_s
+        self._began = clock.now()
+        self._deadline = self._began + deadline_s
         self._asked_for_rung: Rung = "interrupt"
         self._brought_forward = asyncio.Event()
         self.deadline_s = deadline_s
@@ -84,6 +86,11 @@ class Ladder:
     def past_s(self) -> float:
         """Seconds since the deadline; negative before it."""
         return self._clock.now() - self._deadline
+
+    @property
+    def is_early(self) -> bool:
+        """True while so little time has passed that nothing follows from what has not happened yet."""
+        return self._clock.now() - self._began < _EARLY_S
 
     def ask(self, rung: Rung = "interrupt") -> None:
         """Bring the deadline forward to now, and begin at a rung. Once the ladder is being climbed, nothing changes."""

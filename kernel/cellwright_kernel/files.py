@@ -195,6 +195,8 @@ def _named(path: str) -> list[str]:
     parts = _parts(path)
     if not parts:
         raise BadPath("The path names no file.")
+    if path.endswith("/"):
+        raise BadPath(f"{path[:100]!r} names a folder, and a file was meant.")
     return parts
 
 

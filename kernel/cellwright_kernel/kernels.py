@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from cellwright_kernel import processes, sentences
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.deadline import Clock, SystemClock
 from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
-from cellwright_kernel.lane import Lane, late_events
+from cellwright_kernel.lane import Lane, first_of, late_events
 from cellwright_kernel.memory import Memory
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import End, RunningCell, so_far_events
@@ -90,6 +90,7 @@ class Kernels:
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
         self._running: RunningCell | None = None
+        self._unwanted: int | None = None
         self._notices: list[str] = []
         self._group = asyncio.TaskGroup()
 
@@ -140,6 +141,8 @@ class Kernels:
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
         self._running = cell
+        if request.number == self._unwanted:
+            cell.ladder.ask()
         self._group.create_task(self._run(lane, cell))
         return cell
 
@@ -152,16 +155,20 @@ class Kernels:
         """Return what the cell that is running has shown by now, as `so_far_events` does."""
         return so_far_events(self._running)
 
-    def interrupt(self, language: Language) -> bool:
-        """Ask the running cell of a language to end, its kernel to keep its variables; False when there is none.
+    def interrupt(self, language: Language, number: int | None = None) -> bool:
+        """Ask a cell to end, its kernel to keep its variables; False when it does not run, or is still on its way: it ends then.
+
+        Without its number it is the one that runs.
 
         Raises:
             NoKernel: the language is not offered.
         """
         self._lane(language)
-        if self._running is None or self._running.request.language != language:
+        self._unwanted = number or self._unwanted  # no number comes twice
+        running = self._running
+        if running is None or running.request.language != language or number not in (None, running.request.number):
             return False
-        self._running.ladder.ask()
+        running.ladder.ask()
         return True
 
     async def restart(self, language: Language) -> int:
@@ -176,7 +183,7 @@ class Kernels:
         """
         lane = self._lane(language)
         while lane.mending is not None:
-            await _first_of(lane.mending)
+            await first_of(lane.mending)
         running = self._running
         if running is not None and running.request.language == language:
             lane.restart_asked = True
@@ -187,7 +194,7 @@ class Kernels:
             lane.note(sentences.restarted_between(language))
             self._begin_start(lane)
         while lane.mending is not None:
-            await _first_of(lane.mending)
+            await first_of(lane.mending)
         if lane.fault is not None:
             raise NotUp(lane.fault)
         return lane.generation
@@ -204,7 +211,7 @@ class Kernels:
         if not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 lane.note(sentences.died_between(language, lane.kernel.how_it_ended()))
-            await _first_of(self._begin_start(lane))
+            await first_of(self._begin_start(lane))
         if lane.fault is not None or lane.kernel is None:
             raise NotUp(lane.fault or "It was ended.")
         return lane.kernel
@@ -269,13 +276,13 @@ class Kernels:
         if not self._usable.is_set():
             await cell.unless_ended(self._usable.wait())
         if lane.mending is not None:
-            await _first_of(lane.mending, cell.ended)
+            await first_of(lane.mending, cell.ended)
         if lane.is_taken and lane.is_up and not cell.ended.done():
             await cell.unless_ended(lane.is_free())  # what an attached console sent, or the kernel died of it
         if not cell.ended.done() and not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
-            await _first_of(self._begin_start(lane), cell.ended)
+            await first_of(self._begin_start(lane), cell.ended)
         if not self._usable.is_set() and not cell.ended.done():  # the browser has died while the kernel was waited for
             await self._usable_kernel(lane, cell)
 
@@ -286,6 +293,7 @@ class Kernels:
                 return
             match rung:
                 case "interrupt":
+                    await cell.soon_begun()
                     lane.ended |= lane.kernel.interrupt(lane.began_at)
                 case "kill_children":
                     lane.ended |= await lane.kernel.kill_children(lane.began_at)
@@ -299,27 +307,24 @@ class Kernels:
         """Return a cell's status and whether its kernel is sound; say what is left if the cell did not end by itself."""
         ladder = cell.ladder
         if cell.message_id is None or lane.kernel is None:
-            if end == "given_up" and lane.is_taken:
-                cell.outputs.note(sentences.taken(lane.language))
-                return ("interrupted" if ladder.asked else "timeout"), True
             if end == "given_up":
-                cell.outputs.note(sentences.still_starting(lane.language, was_ended=lane.is_examined))
-                return ("interrupted" if ladder.asked else "timeout"), lane.mending is not None
-            cell.outputs.note(sentences.not_started(lane.language, lane.fault or ""))
+                cell.note_end(lane.why_not_sent(is_early=ladder.is_early))
+                return ("interrupted" if ladder.asked else "timeout"), lane.is_taken or lane.mending is not None
+            cell.note_end(sentences.not_started(lane.language, lane.fault or ""))
             return "kernel_died", False
         how = self._how_out_of_memory(lane.kernel, cell, is_dead=end == "kernel_died" and not ladder.rung)
         if end == "finished" and ladder.rung is None:
             return _OF_REPLY.get(cell.reply_status, "error"), True
         left = await self._left(lane, lane.kernel, kept=end == "finished" and lane.is_up)
         if ladder.rung is None:
-            cell.outputs.note(sentences.died(left, how or lane.kernel.how_it_ended()))
+            cell.note_end(sentences.died(left, how or lane.kernel.how_it_ended()))
             return "kernel_died", False
         if lane.restart_asked:
-            cell.outputs.note(sentences.restarted(left))
+            cell.note_end(sentences.restarted(left))
         else:
-            deadline_s = None if ladder.asked else ladder.deadline_s
-            was_killed = ladder.rung == "kill_kernel"
-            cell.outputs.note(sentences.interrupted(left, deadline_s=deadline_s, was_killed=was_killed))
+            deadline_s = None if ladder.asked else cell.request.named_s or ladder.deadline_s
+            killed, ok = ladder.rung == "kill_kernel", end == "finished" and cell.reply_status == "ok"
+            cell.note_end(sentences.interrupted(left, deadline_s=deadline_s, was_killed=killed, by_itself=ok))
         return ("interrupted" if ladder.asked else "timeout"), False
 
     def _how_out_of_memory(self, kernel: KernelProcess, cell: RunningCell, *, is_dead: bool) -> str | None:
@@ -390,7 +395,3 @@ class Kernels:
         if language not in self._lanes:
             self._lanes[language] = Lane(language, self._new_outputs)
         return self._lanes[language]
-
-
-async def _first_of(*futures: asyncio.Future[Any]) -> None:
-    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

@@ -116,6 +116,12 @@ class Lane:
         self.question = self.kernel.ask()  # it answers when it is free; an `idle` that says so might be lost
         await self.answered.wait()
 
+    def why_not_sent(self, *, is_early: bool) -> str:
+        """Return what to say of a cell that had to end before its kernel could be sent it; whether that was soon after it came."""
+        if self.is_taken:
+            return sentences.taken(self.language)
+        return sentences.still_starting(self.language, was_ended=self.is_examined, is_early=is_early)
+
     def note(self, sentence: str) -> None:
         """Tell the model something: in the cell that runs or waits, else before the next one's own output."""
         (self.running.outputs if self.running is not None else self.outputs).note(sentence)
@@ -181,3 +187,8 @@ def late_events(lanes: Iterable[Lane], notices: Sequence[str]) -> Iterator[Event
             yield event.model_copy(update={"number": number})
         first, truncated = after, truncated or outputs.truncated
     yield ClosedEvent(status="ok", truncated=truncated)
+
+
+async def first_of(*futures: asyncio.Future[Any]) -> None:
+    """Wait until one of them is done."""
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

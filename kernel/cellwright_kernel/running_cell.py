@@ -9,6 +9,7 @@ what it tells at its end of what the way out refused meanwhile; that nobody has 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Final, Literal
 
@@ -23,6 +24,8 @@ _PIECES_EVERY_S: Final = 0.05
 _OUTPUTS_EVERY_S: Final = 0.25
 """Outputs are held back so long, so that the frames of an animation are mostly replaced before they were sent."""
 _HEARTBEAT_EVERY_S: Final = 1.0
+_BEGIN_S: Final = 0.3
+"""Less than the time between two interrupts; a kernel that is free begins within a millisecond or a few."""
 _LOST_IDLE_S: Final = 1.0
 """Silence of the whole kernel after the reply from which it follows that `idle` was lost: it stands behind whatever was said
 before, by a thread of an earlier cell perhaps, and else comes within a millisecond."""
@@ -63,8 +66,6 @@ class RunningCell:
         self.ladder = Ladder(request.deadline_s, clock)
         self.message_id: str | None = None
         """Names it to the kernel; None until it was sent."""
-        self.has_begun = False
-        """True once the kernel has said anything of it."""
         self.reply_status: str | None = None
         self.failure: tuple[str, str] | None = None
         """The last error's name and message."""
@@ -72,10 +73,17 @@ class RunningCell:
         self._refusals: dict[str, str | None] = {}
         self._refused_pages: list[str] = []
         self._failures = ""
+        self._begun = asyncio.Event()
         self._idle = False
         self._messages = 0
+        self._last_word: str | None = None
         self._closed: ClosedEvent | None = None
         self._over = asyncio.Event()
+
+    @property
+    def has_begun(self) -> bool:
+        """True once the kernel has said anything of it."""
+        return self._begun.is_set()
 
     def take_reply(self, message: dict[str, Any]) -> None:
         """Take the kernel's reply."""
@@ -87,7 +95,7 @@ class RunningCell:
 
     def take_message(self, message: dict[str, Any]) -> None:
         """Take what the kernel published of this cell."""
-        self.has_begun = True
+        self._begun.set()
         if message["header"].get("msg_type") == "status":
             self._idle = self._idle or message["content"].get("execution_state") == "idle"
             self._look()
@@ -106,6 +114,11 @@ class RunningCell:
         """Say how it ended; the first word counts."""
         if not self.ended.done():
             self.ended.set_result(end)
+
+    def note_end(self, sentence: str) -> None:
+        """Tell how it was ended, and what is left."""
+        self._last_word = sentence
+        self.outputs.note(sentence)
 
     def begin_again(self) -> None:
         """Forget an end that came before the kernel had begun it."""
@@ -132,6 +145,12 @@ class RunningCell:
         if len(self._refused_pages) < _REFUSALS and sentence not in self._refused_pages:
             self._refused_pages.append(sentence)
 
+    async def soon_begun(self) -> None:
+        """Wait a little until the kernel has begun it: an interrupt that comes before hits nothing."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_BEGIN_S):
+                await self.unless_ended(self._begun.wait())
+
     async def unless_ended(self, work: Coroutine[Any, Any, Any]) -> None:
         """Wait for something that the cell needs, and give it up when the cell ends before."""
         doing = asyncio.ensure_future(work)
@@ -156,6 +175,7 @@ class RunningCell:
             rung=self.ladder.rung,
             kernel_generation=generation,
             screen_changed=screen_changed,
+            last_word=self._last_word,
         )
         self._over.set()
 

@@ -35,18 +35,24 @@ class Left:
     """Held keys and buttons that were let go."""
 
 
-def interrupted(left: Left, *, deadline_s: float | None, was_killed: bool = True) -> str:
+def interrupted(left: Left, *, deadline_s: float | None, was_killed: bool = True, by_itself: bool = False) -> str:
     """Return what to say of a cell that was ended.
 
     Args:
         left: What was found.
         deadline_s: The deadline that ended it; None when somebody asked.
         was_killed: False when a kernel that is gone went by itself, at the interrupt.
+        by_itself: True when the code came to its end without an error all the same.
     """
     why = "on request" if deadline_s is None else f"at its deadline of {_rounded(deadline_s)} s"
     name = LANGUAGE_NAMES[left.language]
     if left.kernel_kept:
-        first = f"The cell was interrupted {why}. The {name} kernel goes on: variables set so far are kept. "
+        end = (
+            f"An interrupt came {why}, and the cell has ended without an error: its code caught the interrupt, or came to its end before that hit."
+            if by_itself
+            else f"The cell was interrupted {why}."
+        )
+        first = f"{end} The {name} kernel goes on: variables set so far are kept. "
         windows = "windows of what still runs" if left.ended else "windows"
         first += f"Files, browser pages and {windows} are as the code left them. "
         first += "Background tasks and threads that the code had started may still be running."
@@ -99,19 +105,20 @@ def not_started(language: Language, why: str) -> str:
     return f"The code was not executed: no {LANGUAGE_NAMES[language]} kernel could be started. {why}"
 
 
-def still_starting(language: Language, *, was_ended: bool) -> str:
+def still_starting(language: Language, *, was_ended: bool, is_early: bool = False) -> str:
     """Return what to say of a cell whose deadline came before its kernel and the desktop were up.
 
     Args:
         language: The kernel's.
         was_ended: Whether nothing was starting: after a cell that had been ended, display, browser and kernel were asked
             whether they answer.
+        is_early: Whether the cell had to end so soon after it had come that nothing follows from it.
     """
     name = LANGUAGE_NAMES[language]
     if was_ended:
         return (
             "The code was not executed: the cell before it had been ended, and until this one had to end too, it was not "
-            f"known yet whether display, browser and {name} kernel still answer. Usually one of them hangs. Send the cell again."
+            f"known yet whether display, browser and {name} kernel still answer. {'' if is_early else 'Usually one of them hangs. '}Send the cell again."
         )
     return f"The code was not executed: the {name} kernel, or the desktop, was still starting when the cell had to end."
 

@@ -7,7 +7,7 @@ is too large, and which status each refusal has.
     POST   /cells                     Execute -> NDJSON of Event, the last one `closed`; 409 while another cell runs
     GET    /cells/running             -> the same of what the running cell has shown so far, closed as `running`
     GET    /late                      -> the same of what came since the last cells; once, then it is gone
-    POST   /kernels/LANGUAGE/interrupt -> {"interrupted": bool}
+    POST   /kernels/LANGUAGE/interrupt?cell= -> {"interrupted": bool}; a cell of that number that is yet to come ends at once
     POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}
     GET    /kernels/LANGUAGE/connection -> KernelConnection, of a kernel that is started if there is none
     WS     /kernels/LANGUAGE/CHANNEL?kernel_id= pipes bytes to and from that socket of that kernel
@@ -219,7 +219,7 @@ class _Routes:
 
     async def interrupt(self, request: Request) -> Response:
         with _refusals():
-            interrupted = self._inside.kernels.interrupt(_language(request))
+            interrupted = self._inside.kernels.interrupt(_language(request), _cell_number(request))
         return JSONResponse({"interrupted": interrupted})
 
     async def restart(self, request: Request) -> Response:
@@ -325,6 +325,11 @@ def _channel(websocket: WebSocket, kernel: KernelProcess) -> Channel:
     if channel not in get_args(Channel):
         raise HTTPException(404, f"A kernel has no channel {channel!r}.")
     return cast("Channel", channel)
+
+
+def _cell_number(request: Request) -> int | None:
+    said = request.query_params.get("cell", "")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 20 else None
 
 
 def _language(request: HTTPConnection) -> Language:

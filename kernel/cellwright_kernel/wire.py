@@ -133,6 +133,9 @@ class Execute(Value):
     waited_s: float | None = None
     """Seconds after the deadline, or after an interrupt before it, for which the cell's end is waited for; absent: as long as it
     takes."""
+    named_s: float | None = None
+    """What is said of its deadline: the seconds that it was given, if a part of them was over before it arrived; absent:
+    `deadline_s`."""
 
 
 class OutputEvent(Value):
@@ -190,6 +193,8 @@ class ClosedEvent(Value):
     """Goes up by one with each new kernel process of this language, whatever the cause."""
     screen_changed: bool = True
     """False only when nothing was drawn on the desktop since the last screenshot. Absent: something may have been."""
+    last_word: str | None = None
+    """The notice among its outputs that tells how it was ended and what is left; absent where it ended by itself."""
 
 
 Event = Annotated[

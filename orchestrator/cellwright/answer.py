@@ -9,7 +9,7 @@ conversation, so it becomes a sentence.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, TypedDict, assert_never
 
 from cellwright.counted import counted
@@ -60,7 +60,7 @@ InputItem = InputText | InputImage
 def answer(cell: Cell) -> list[InputItem]:
     """Return what the model is told of a cell: its outputs in order, each as one item, and never nothing."""
     items = [item for output in cell.outputs for item in _items(output, cell.number)]
-    kept, dropped = _within_ceilings(items)
+    kept, dropped = _within_ceilings(items, [])
     if dropped:
         kept.append(said(_dropped_sentence(dropped)))
     if cell.status == "ok" and all(_is_late(output, cell.number) for output in cell.outputs):
@@ -117,6 +117,13 @@ def _is_what_it_says(data: bytes, media_type: MediaType) -> bool:
             assert_never(media_type)
 
 
+def answer_after(before: Sequence[Output], cell: Cell) -> list[InputItem]:
+    """Return the same with outputs of earlier cells in front, which get what room the cell's own leave."""
+    own = answer(cell)
+    kept, dropped = _within_ceilings([item for output in before for item in _items(output, cell.number)], own)
+    return [*kept, *([said(_dropped_sentence(dropped, "these cells"))] if dropped else ()), *own]
+
+
 def _tells(cell: Cell) -> bool:
     """Whether the outputs say how the cell ended. The words are the inside's; that there are some is seen to here."""
     if cell.status == "ok":
@@ -127,13 +134,15 @@ def _tells(cell: Cell) -> bool:
     return any(isinstance(o, Text) and o.source in wanted and not _is_late(o, cell.number) for o in cell.outputs)
 
 
-def _within_ceilings(items: list[InputItem]) -> tuple[list[InputItem], list[InputItem]]:
-    """Return what fits, from the front, and what does not."""
-    chars_left, bytes_left, kept, dropped = ANSWER_CHARS, ANSWER_BYTES, list[InputItem](), list[InputItem]()
+def _within_ceilings(items: list[InputItem], others: list[InputItem]) -> tuple[list[InputItem], list[InputItem]]:
+    """Return what fits beside other items, from the front, and what does not."""
+    chars_left = ANSWER_CHARS - sum(len(item["text"]) for item in others if item["type"] == "input_text")
+    bytes_left, items_left = ANSWER_BYTES - sum(map(_size_bytes, others)), ANSWER_ITEMS - len(others)
+    kept, dropped = list[InputItem](), list[InputItem]()
     for item in items:
         fitting = _cut(item, chars_left)
         chars, size = len(fitting["text"]) if fitting["type"] == "input_text" else 0, _size_bytes(fitting)
-        if len(kept) == ANSWER_ITEMS or chars > chars_left or size > bytes_left:
+        if len(kept) >= items_left or chars > chars_left or size > bytes_left:
             dropped.append(item)
         else:
             kept.append(fitting)
@@ -152,11 +161,11 @@ def _size_bytes(item: InputItem) -> int:
     return len(item["text"].encode()) if item["type"] == "input_text" else len(item["image_url"])
 
 
-def _dropped_sentence(dropped: list[InputItem]) -> str:
+def _dropped_sentence(dropped: list[InputItem], whose: str = "this cell") -> str:
     pictures = sum(item["type"] == "input_image" for item in dropped)
     kinds = (("picture", pictures), ("text", len(dropped) - pictures))
     what = " and ".join(counted(number, noun) for noun, number in kinds if number)
     return (
-        f"[{what} of this cell {'was' if len(dropped) == 1 else 'were'} left out: one answer holds {ANSWER_ITEMS} items, "
+        f"[{what} of {whose} {'was' if len(dropped) == 1 else 'were'} left out: one answer holds {ANSWER_ITEMS} items, "
         f"{ANSWER_CHARS} characters and {ANSWER_BYTES // 1024**2} MiB. Show less at once, or smaller.]"
     )

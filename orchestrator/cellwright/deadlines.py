@@ -2,8 +2,8 @@
 
 Flows in: its code, and the Spec of its session. Flows out: seconds; or the sentence that says why it gets none. Decided
 here: that code asks for more time in its first line, `# timeout_s=600` or `// timeout_s=600`, since the guide's clients and tools send
-nothing but code, and one way serves all drivers; and that what is asked beyond the session's limit is refused, never cut
-down in silence.
+nothing but code, and one way serves all drivers; that what is asked beyond the session's limit is refused, never cut
+down in silence; and that a first line which is meant to ask is taken or refused in words, never ignored.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from cellwright_kernel.wire import Language
 
 COMMENT: Final[dict[Language, str]] = {"python": "#", "javascript": "//"}
 """What a comment begins with."""
-_ASKED: Final = re.compile(r"[ \t]*(#|//)[ \t]*timeout_s[ \t]*=[ \t]*(\d{1,9}(?:\.\d{1,9})?)[ \t\r]*", re.ASCII)
-
-
-_WORD: Final = re.compile(r"[ \t]*(#|//)[ \t]*timeout_s[ \t]*=[ \t]*(\S*)\s*")
-"""The same with anything in a number's place."""
+_ASKED: Final = re.compile(r"(#+|//+)[ \t]*timeout_s(?:[ \t]*[=:]|(?=[ \t]+[-+.]?\d))[ \t]*(.*)", re.IGNORECASE)
+"""A first line that is meant to ask, and what it asks for."""
+_SECONDS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)[ \t]*(?:(?:#|//).*)?", re.ASCII)
+"""What can be asked for; a comment of its own may follow."""
 
 
 def asked_s(code: str, language: Language) -> float | None:
-    """Return the seconds that code asks for in its first line; None when it asks for none."""
-    found = _ASKED.fullmatch(code.partition("\n")[0])
-    return float(found[2]) if found and found[1] == COMMENT[language] and float(found[2]) > 0 else None
+    """Return the seconds that code asks for in its first line that is not empty; None when it asks for none, or for no number."""
+    found = _SECONDS.fullmatch(_asked(code, language) or "")
+    return float(found[1]) if found and float(found[1]) > 0 else None
 
 
 def how_to_ask(language: Language) -> str:
@@ -42,11 +41,10 @@ def deadline_of(code: str, language: Language, spec: Spec) -> float:
 
 def too_long(code: str, language: Language, spec: Spec) -> str | None:
     """Return what is to be said of code that asks for more than its session's limit, or for what is no number; else None."""
-    asked = asked_s(code, language)
-    word = _WORD.fullmatch(code.partition("\n")[0])
-    if asked is None and word is not None and word[1] == COMMENT[language]:
+    asked, words = asked_s(code, language), _asked(code, language)
+    if asked is None and words is not None:
         return (
-            f"The code was not executed: its first line asks for {word[2][:40]!r} seconds. Write a number, such as "
+            f"The code was not executed: its first line asks for {words[:40]!r} seconds. Write a number, such as "
             f"`{how_to_ask(language)}`; a cell of this session may take {spec.longest_s:g} s."
         )
     if asked is None or asked <= spec.longest_s:
@@ -55,6 +53,13 @@ def too_long(code: str, language: Language, spec: Spec) -> str | None:
         f"The code was not executed: it asks for {asked:g} s, and a cell of this session may take {spec.longest_s:g} s. Ask for "
         "less, or do the work in several cells: variables stay from one to the next."
     )
+
+
+def _asked(code: str, language: Language) -> str | None:
+    """Return what stands in a number's place where the first line is meant to ask; None where it is not."""
+    first = code.lstrip().partition("\n")[0].rstrip()
+    found = _ASKED.fullmatch(first)
+    return found[2] if found and found[1].startswith(COMMENT[language]) else None
 
 
 def check_deadline(deadline_s: float, spec: Spec) -> None:

@@ -14,6 +14,7 @@
     │   ├── RunNotFound
     │   └── FileMissing
     ├── SessionBusy                409  two cells at once in one session
+    ├── SessionDiffers             409  one of this id is open, and is not what was asked for
     ├── SessionClosed              410  it was closed, or its lease ended
     ├── KernelEnded                410  the kernel that somebody is attached to
     ├── AtCapacity                 429  every sandbox is leased
@@ -137,6 +138,13 @@ class SessionBusy(CellwrightError):
 
     http_status = 409
     sentence = "The session is executing another cell."
+
+
+class SessionDiffers(CellwrightError):
+    """One of this id is open, and is not what was asked for."""
+
+    http_status = 409
+    sentence = "There is a session of this id, made from another description."
 
 
 class SessionClosed(CellwrightError):

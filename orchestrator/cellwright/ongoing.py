@@ -1,26 +1,30 @@
 """The cell that a session executes, from its opening until its driver was told how it ended.
 
-Flows in: what its code gives, as it comes. Flows out: the cell, closed, or as it stands. Decided here: who waits for it;
-and that, once it was answered as `running`, nobody's leaving ends it, and what was shown already is remembered, so that
-the next answer can say what is new.
+Flows in: what its code gives, as it comes. Flows out: the cell, closed, or as it stands. Decided here: that one driver at a
+time waits for it, and that his leaving does not end it; that what it shows counts as told only when he says that it was; and that
+it remembers the cells before it whose end nobody was told, so that their rest can stand before its own output.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from cellwright.errors import RecordError, SandboxLost, SessionBusy
+from cellwright.errors import RecordError, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease
 from cellwright.record.journal import Journal
 from cellwright.record.records import CellRunning, now
 from cellwright.running import RunningCell
-from cellwright_kernel.wire import Cell, Output, Text
+from cellwright_kernel.wire import Cell, Execute, Output, Text
 
 _FIRST_NOTE_S: Final = 30.0
 """Seconds after which the journal first says what a running cell has shown; each next note comes after twice as long."""
+_MOST_UNTOLD: Final = 8
+"""Cells whose end nobody was told, and that are remembered; the run on disk has all."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +42,28 @@ class Ongoing:
         cell: As it was opened.
         given: The lease of the sandbox that it runs in.
         journal: Where it is recorded.
+        before: Cells before it, oldest first, whose end nobody was told.
     """
 
-    def __init__(self, cell: Cell, given: Lease, journal: Journal) -> None:
+    def __init__(self, cell: Cell, given: Lease, journal: Journal, before: tuple[Ongoing, ...] = ()) -> None:
         self.cell = cell
+        self.before = before
+        """Cells before it whose end nobody was told; empty once its own driver was told of them."""
         self.running = RunningCell([], None)
         """What has come of it; replaced when it is posted."""
         self.shown: tuple[Output, ...] = ()
-        """What its driver was shown of it; empty until it was answered as `running`."""
+        """What its driver was told of it; empty until he was told anything."""
         self.was_answered = False
-        """True once it was answered as `running`."""
+        """True once its driver was told that it was still running."""
+        self.is_told = False
+        """True once its driver was told how it ended."""
+        self.is_unwanted = False
+        """True once somebody asked for its end."""
         self._lease = given
         self._journal = journal
         self._ending: asyncio.Task[Cell] | None = None
-        self._is_awaited = False
+        self._is_posted = False
+        self._is_heard = False
         self._noted: tuple[Output, ...] = ()
 
     def opened(self, *, screen_before: str | None) -> Cell:
@@ -66,8 +78,13 @@ class Ongoing:
 
     @property
     def is_left(self) -> bool:
-        """True when it was answered as `running`, and nobody waits for it now."""
-        return self.was_answered and not self._is_awaited
+        """True when nobody waits for it now, and nobody was told how it ended."""
+        return not self.is_told and not self._is_heard
+
+    @property
+    def untold(self) -> tuple[Ongoing, ...]:
+        """The cells up to this one, oldest first, whose end nobody was told."""
+        return (*self.before, *(() if self.is_told else (self,)))[-_MOST_UNTOLD:]
 
     def ends_with(self, ending: asyncio.Task[Cell]) -> None:
         """Say which task sees it through to its end."""
@@ -80,27 +97,74 @@ class Ongoing:
         assert self._ending is not None  # noqa: S101 - for the type checker; it was begun
         return self._ending
 
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Be the one who waits for it and passes on what it shows, until that was told or nobody is there to be told.
+
+        Raises:
+            SessionBusy: Somebody else is.
+        """
+        if self._is_heard:
+            raise SessionBusy(f"Somebody waits for cell {self.cell.number} already. It goes on undisturbed. Wait, too.")
+        self._is_heard = True
+        try:
+            yield
+        finally:
+            self._is_heard = False
+
     async def by(self, reply_s: float | None) -> Cell:
         """Wait for its end, at most so many seconds; return it closed, or as it stands. Being cancelled ends the waiting.
 
+        To be called while it is `heard`; what is returned counts as told when `told` is called with it.
+
         Raises:
-            SessionBusy: Somebody else waits for it.
-            asyncio.CancelledError: The session was closed before it was posted.
+            SessionClosed: The session was closed before it was posted.
         """
-        if self._is_awaited:
-            raise SessionBusy(f"Somebody waits for cell {self.cell.number} already. It goes on undisturbed. Wait, too.")
-        self._is_awaited = True
-        try:
-            await asyncio.wait({self.ending}, timeout=reply_s)
-            stands = None if self.has_ended else await self._as_it_stands()
-        finally:
-            self._is_awaited = False
+        await asyncio.wait({self.ending}, timeout=reply_s)
+        stands = None if self.has_ended else await self._as_it_stands()
         if stands is None or self.has_ended:
-            self.was_answered = False
+            if self.ending.cancelled():
+                self.is_told = True
+                raise SessionClosed("The session was closed before the cell was posted. Nothing ran.")
+            self.is_told = self.ending.exception() is not None  # which is raised now
             return self.ending.result()
-        self.was_answered, self.shown = True, stands.outputs
         self._record(stands)
         return stands
+
+    def told(self, cell: Cell) -> None:
+        """Say that its driver was told of it as it is in `cell`, and of those before it."""
+        self.before = ()
+        if cell.status == "running":
+            self.was_answered, self.shown = True, cell.outputs
+        else:
+            self.is_told = True
+
+    def posted(self, *, deadline_s: float, named_s: float, waited_s: float) -> Execute:
+        """Return what is about to be posted; from now on the kernel host ends it when it is asked to. Arguments as in `Execute`."""
+        self._is_posted, cell = True, self.cell
+        times = {"deadline_s": deadline_s, "named_s": named_s, "waited_s": waited_s}
+        return Execute(number=cell.number, language=cell.language, code=cell.code, **times)
+
+    async def interrupt(self) -> None:
+        """Ask for its end. One that is not posted yet never will be; one that is on its way ends as soon as it has arrived."""
+        self.is_unwanted = True
+        if self._is_posted and not self.has_ended:
+            # it arrives also when whoever asked hangs up; the door ends it in time
+            asking = asyncio.ensure_future(self._lease.sandbox.door.interrupt(self.cell.language, self.cell.number))
+            asking.add_done_callback(_look)
+            await asyncio.shield(asking)
+
+    async def end_within(self, seconds: float) -> None:
+        """Ask it to end, wait so long, then give it up, and its sandbox with it."""
+        if self.has_ended:
+            return
+        self.is_unwanted = True
+        # a task of its own: where the caller was cancelled, no timeout of his would be one
+        asking = asyncio.ensure_future(self.interrupt())
+        await asyncio.wait({self.ending}, timeout=seconds)
+        self.ending.cancel()
+        asking.cancel()
+        await asyncio.gather(self.ending, asking, return_exceptions=True)
 
     async def note_now_and_then(self) -> None:
         """Write what it has shown into the journal while it runs, so that it is readable even if everything is killed."""
@@ -147,7 +211,7 @@ def _has_grown(before: Text, after: Text) -> bool:
     return before.source == after.source and before.text != "" and after.text.startswith(before.text)
 
 
-def _look(ending: asyncio.Task[Cell]) -> None:
-    """Look at its error, if there is one: where nobody waits any more, it is the journal's alone."""
+def _look(ending: asyncio.Task[Any]) -> None:
+    """Look at its error, if there is one: where nobody waits any more, it is the journal's alone, or nobody's."""
     if not ending.cancelled():
         ending.exception()

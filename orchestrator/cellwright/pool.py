@@ -108,6 +108,11 @@ class Pool:
         session.last_used = time.monotonic()  # or the sweep could close it before its first cell
         return session
 
+    def has(self, session_id: str) -> bool:
+        """Whether there is a session of this id that is to last; it may still be opening."""
+        holding = self._held.get(session_id)
+        return holding is not None and not holding.closing.is_set()
+
     def existing(self, session_id: str) -> Session:
         """Return the open session of this id.
 

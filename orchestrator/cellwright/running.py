@@ -67,6 +67,8 @@ class RunningCell:
         self._rung: Rung | None = None
         self._truncated = False
         self._kernel_generation: int | None = None
+        self._last_word: str | None = None
+        self._is_posted = True
         self.screen_changed = True
         """False only when the kernel host says that nothing was drawn since its last screenshot."""
 
@@ -98,7 +100,7 @@ class RunningCell:
                 if event.status not in _ENDS or event.rung == "replace_sandbox":
                     raise SandboxLost(f"The kernel host closed a cell as {event.status}, which is not its to say.")
                 self._status, self._rung, self._truncated = event.status, event.rung, event.truncated
-                self._kernel_generation = event.kernel_generation
+                self._kernel_generation, self._last_word = event.kernel_generation, event.last_word
                 self.screen_changed = event.screen_changed
             case HeartbeatEvent():
                 pass
@@ -112,16 +114,33 @@ class RunningCell:
         self._add(Text(text=sentence, source="error"))
         self._status = "error"
 
-    def closed_with_its_session(self) -> None:
-        """Say that nothing of it is left, whatever the kernel host has said of its end."""
-        sentence = "The session was closed while this cell ran, and its sandbox ended with it: variables, files and windows are gone."
-        self._add(Text(text=sentence, source="notice"))
+    def still_starting(self) -> None:
+        """Close it as an error: there was no sandbox for it in time."""
+        self.refused("The sandbox was still starting when the time was over. Nothing ran. Make the same call again.")
 
-    def lost(self, sentence: str) -> None:
+    def not_posted(self) -> None:
+        """Close it as interrupted before it was executed."""
+        self._is_posted, self._status = False, "interrupted"
+        self._add_last_word("The cell was interrupted on request before it was executed. Nothing of it ran.")
+
+    def closed_with_its_session(self) -> None:
+        """Say that nothing is left, in place of what was said of that before."""
+        said = Text(text=self._last_word or "", source="notice")
+        self._outputs = {number: output for number, output in self._outputs.items() if output != said}
+        if self._is_posted:
+            what = "The session was closed while this cell ran, and its sandbox ended with it: variables, files and windows are gone."
+        else:
+            what = "The session was closed before this cell was executed. Nothing of it ran."
+        self._add_last_word(what)
+
+    def lost(self, reason: str) -> None:
         """Keep the pieces of outputs that never became whole; partial output survives every rung."""
         for source, piece in self._pieces.items():
             self._add(Text(text=piece.decode(), source=source))
-        self._add(Text(text=sentence, source="notice"))
+        self._add_last_word(
+            f"The sandbox was lost while this cell ran, and ended. {reason} Its variables, files and windows are gone. "
+            "The next cell starts in a new, empty sandbox."
+        )
         self._status, self._rung = "sandbox_lost", "replace_sandbox"
 
     def close(self, cell: Cell, *, duration_ms: int) -> Cell:
@@ -166,6 +185,11 @@ class RunningCell:
                 journal.append(Note(topic="late", text=output.text[:NOTICE_CHARS]))
         for of_cell, outputs in late.items():
             journal.append(LateOutput(of_cell=of_cell, outputs=tuple(outputs)))
+
+    def _add_last_word(self, sentence: str) -> None:
+        """Say how it ended and what is left."""
+        self._last_word = sentence
+        self._add(Text(text=sentence, source="notice"))
 
     def _add(self, text: Text) -> None:
         gather(self._outputs, OutputEvent(output=text))

@@ -32,7 +32,7 @@ from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.screen import Screen
-from cellwright_kernel.wire import Cell, Execute, FileInfo, Language
+from cellwright_kernel.wire import Cell, FileInfo, Language
 
 LADDER_S: Final = 3.0
 """Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
@@ -147,7 +147,7 @@ class Session:
 
     @property
     def left(self) -> Ongoing | None:
-        """The cell that was answered as `running` and not as ended since, while nobody waits for it; None: there is none."""
+        """The cell executed last, where nobody was told how it ended and nobody waits for it; None: there is none."""
         return self._ongoing if self._ongoing is not None and self._ongoing.is_left else None
 
     async def execute(
@@ -180,6 +180,20 @@ class Session:
             UsageError: The deadline is beyond the session's limit. Nothing ran.
             SandboxUnavailable: The sandbox was lost, and no other could be started.
         """
+        ongoing = self.begin(code, language=language, deadline_s=deadline_s, on_event=on_event, call=call, since=since)
+        return await self._told(ongoing, reply_s)
+
+    def begin(
+        self,
+        code: str,
+        *,
+        language: Language = "python",
+        deadline_s: float | None = None,
+        on_event: OnEvent | None = None,
+        call: ModelCall | None = None,
+        since: float | None = None,
+    ) -> Ongoing:
+        """Begin a cell as `execute` does, and return it at once: nobody's leaving ends it."""
         self._refuse()
         check_size(code)
         deadline_s = deadline_s or deadline_of(code, language, self.spec)
@@ -187,9 +201,10 @@ class Session:
             check_deadline(deadline_s, self.spec)
         self._cells += 1
         cell = Cell(number=self._cells, language=language, code=code, started_at=records.now())
-        self._ongoing = ongoing = Ongoing(cell, self._lease, self.journal)
+        before = () if self._ongoing is None else self._ongoing.untold
+        self._ongoing = ongoing = Ongoing(cell, self._lease, self.journal, before)
         ongoing.ends_with(asyncio.ensure_future(self._execute(ongoing, deadline_s, on_event, call=call, since=since)))
-        return await self._answered(ongoing, reply_s)
+        return ongoing
 
     async def wait(self, *, reply_s: float | None = None) -> Cell | None:
         """Wait for the cell that was executed last; return it closed, or as it stands. None when there was none yet.
@@ -200,7 +215,7 @@ class Session:
         Raises:
             SessionBusy: Somebody waits for it already.
         """
-        return None if self._ongoing is None else await self._answered(self._ongoing, reply_s)
+        return None if self._ongoing is None else await self._told(self._ongoing, reply_s)
 
     def conclude(self, status: records.RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
         """Say how the run ended; recorded when the session closes. Without it the run is `done`.
@@ -218,9 +233,9 @@ class Session:
 
     async def interrupt(self) -> None:
         """Interrupt the running cell; nothing happens when none runs."""
-        if self._ongoing is not None and self.executing is not None and not self._closed:
+        if self._ongoing is not None and not self._closed:
             with self._or_closed():
-                await self._lease.sandbox.door.interrupt(self._ongoing.cell.language)
+                await self._ongoing.interrupt()
 
     async def restart(self, language: Language = "python") -> None:
         """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`."""
@@ -259,15 +274,16 @@ class Session:
             await door.delete_file(path)
             self.journal.append(records.FileDeleted(path=path))
 
-    async def _answered(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
-        try:
-            cell = await ongoing.by(reply_s)
-        except asyncio.CancelledError:
-            if ongoing.has_ended and ongoing.ending.cancelled():
-                raise SessionClosed("The session was closed before the cell was posted. Nothing ran.") from None
-            if not ongoing.was_answered:
-                await self._stop(ongoing)  # its record is written
-            raise
+    async def _told(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
+        """Wait for a cell for a caller in this process: that it is returned tells him; his leaving ends it, unless he was told."""
+        with ongoing.heard():
+            try:
+                ongoing.told(cell := await ongoing.by(reply_s))
+            except asyncio.CancelledError:
+                if not ongoing.was_answered:
+                    await ongoing.end_within(LADDER_S + GRACE_S)  # its record is written
+                    ongoing.is_told = True
+                raise
         self._touch()
         return cell
 
@@ -289,14 +305,14 @@ class Session:
             started = time.monotonic()
             ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
             if not ready:
-                running.refused(
-                    "The sandbox was still starting when the time was over. Nothing ran. Make the same call again."
-                )
+                running.still_starting()
             elif (fault := not_executable(cell.code) or too_long(cell.code, cell.language, self.spec)) is not None:
                 running.refused(fault)
+            elif ongoing.is_unwanted:
+                running.not_posted()
             else:
                 left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
-                await self._post(ongoing, left_s)
+                await self._post(ongoing, left_s, named_s=deadline_s)
             if self._closed:
                 running.closed_with_its_session()
             cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
@@ -307,12 +323,9 @@ class Session:
         finally:
             self._touch()
 
-    async def _post(self, ongoing: Ongoing, deadline_s: float) -> None:
-        cell, running = ongoing.cell, ongoing.running
-        waited_s = LADDER_S + GRACE_S
-        request = Execute(
-            number=cell.number, language=cell.language, code=cell.code, deadline_s=deadline_s, waited_s=waited_s
-        )
+    async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float) -> None:
+        running, waited_s = ongoing.running, LADDER_S + GRACE_S
+        request = ongoing.posted(deadline_s=deadline_s, named_s=named_s, waited_s=waited_s)
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
             async with asyncio.timeout(deadline_s + waited_s):
@@ -320,7 +333,7 @@ class Session:
                     running.take(event)
         except (SandboxLost, TimeoutError) as error:
             self._lose(running, str(error) or "The kernel host did not answer in time.")
-        except asyncio.CancelledError:  # by _stop() alone: what it has said until now is its record
+        except asyncio.CancelledError:  # by end_within() alone: what it has said until now is its record
             self._lose(running, "The cell did not end when it was told to.")
         finally:
             noting.cancel()
@@ -329,22 +342,7 @@ class Session:
     def _lose(self, running: RunningCell, reason: str) -> None:
         """The sandbox is of no use any more: end it, and say what that means."""
         self._lease.lose()
-        running.lost(
-            f"The sandbox was lost while this cell ran, and ended. {reason} Its variables, files and windows are gone. "
-            "The next cell starts in a new, empty sandbox."
-        )
-
-    async def _stop(self, ongoing: Ongoing) -> None:
-        """Ask the running cell to end, wait as long as the ladder takes, then give it up, and its sandbox with it."""
-        running = ongoing.ending
-        if running.done():
-            return
-        # a task of its own: where the caller was cancelled, no timeout of his would be one
-        asking = asyncio.ensure_future(self._lease.sandbox.door.interrupt(ongoing.cell.language))
-        await asyncio.wait({running}, timeout=LADDER_S + GRACE_S)
-        running.cancel()
-        asking.cancel()
-        await asyncio.gather(running, asking, return_exceptions=True)
+        running.lost(reason)
 
     async def _ready_by(self, moment: float | None) -> bool:
         """See to it that there is a living sandbox; False when that took longer than to a moment of the monotonic clock."""
@@ -380,7 +378,7 @@ class Session:
         finally:
             self._closed = self.attached.is_over = True
             if self._ongoing is not None:
-                await self._stop(self._ongoing)
+                await self._ongoing.end_within(LADDER_S + GRACE_S)
             await self._screen.taken()
             await finish(self.id, self._lease, self.journal, self._end)
 
@@ -388,10 +386,9 @@ class Session:
         if self._closed:
             raise SessionClosed
         if self.executing is not None:
-            raise SessionBusy(
-                f"Cell {self.executing} is still running in this session. Usually two drivers share one session id. "
-                "It goes on undisturbed. Wait for it, interrupt it, or use another session."
-            )
+            why = "Usually two drivers share one session id." if self.left is None else "Nobody waits for it now."
+            advice = "It goes on undisturbed. Wait for it, interrupt it, or use another session."
+            raise SessionBusy(f"Cell {self.executing} is still running in this session. {why} {advice}")
 
     def _touch(self) -> None:
         self.last_used = time.monotonic()

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from cellwright.answer import ANSWER_BYTES, ANSWER_CHARS, ANSWER_ITEMS, answer
+from cellwright.answer import ANSWER_BYTES, ANSWER_CHARS, ANSWER_ITEMS, answer, answer_after
 from cellwright_kernel.wire import Cell, CellStatus, Image, Output, Source, Text
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
@@ -120,3 +120,14 @@ def test_long_text_is_cut_in_the_middle_and_says_how_much_is_missing() -> None:
 
 def test_lone_surrogates_do_not_reach_the_server() -> None:
     assert answer(cell(text("a\udc80b"))) == [{"type": "input_text", "text": "a?b"}]
+
+
+def test_what_stands_before_a_cell_takes_no_room_from_its_own_output() -> None:
+    own = cell(text("o" * 50_000), image(PNG + bytes(10 << 20)))
+    before = [text("b" * 60_000), image(PNG + bytes(10 << 20)), text("short")]
+    items = answer_after(before, own)
+    assert items[-2:] == answer(own)
+    assert sum(len(item.get("text", "")) for item in items) <= ANSWER_CHARS + 300
+    assert "of these cells" in items[-3].get("text", "")
+    assert answer_after([], own) == answer(own)
+    assert answer_after([text("a")], cell(text("b"))) == answer(cell(text("a"), text("b")))

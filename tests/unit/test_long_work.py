@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
 import pytest
+from tests.long_sandbox import LongBackend
 from tests.waiting import until
 
 from cellwright.deadlines import asked_s, deadline_of, too_long
@@ -22,87 +24,12 @@ from cellwright.pool import Pool
 from cellwright.record.reader import read_run
 from cellwright.record.records import CellRunning
 from cellwright.record.verdict import verify
-from cellwright.sandbox.base import Sandbox, Spec
-from cellwright.sandbox.door import Door
+from cellwright.sandbox.base import Spec
 from cellwright.session import Session
-from cellwright.testing.fake_sandbox import FakeSandbox
 from cellwright.testing.model import ScriptedModel, calls, says
-from cellwright_kernel.wire import Cell, ClosedEvent, Event, Execute, Language, OutputEvent, Text
+from cellwright_kernel.wire import Cell, Language, Text
 
 TOKEN = "t" * 40
-
-
-class LongSandbox(FakeSandbox):
-    """A cell that names `long` runs until it is let go or interrupted, and says what it is told to."""
-
-    def __init__(self, spec: Spec) -> None:
-        super().__init__(spec)
-        self.said: list[Text] = []
-        self.begun = asyncio.Event()
-        self.over = asyncio.Event()
-        self.status = "ok"
-        self.deadlines: list[float] = []
-        self.is_running = False
-        self._door = Door(_Inside(self, httpx2.ASGITransport(app=self._app())))
-
-    def say(self, text: str) -> None:
-        self.said.append(Text(text=text, source="log"))
-
-    async def run(self) -> AsyncIterator[Event]:
-        self.is_running = True
-        self.begun.set()
-        await self.over.wait()
-        self.is_running = False
-        for text in self.said:
-            yield OutputEvent(output=text)
-        yield ClosedEvent(status="interrupted" if self.status == "interrupted" else "ok")
-
-    async def so_far(self) -> AsyncIterator[Event]:
-        await self.begun.wait()  # on a machine that is busy the time of an early answer may pass before
-        for text in self.said if self.is_running else ():
-            yield OutputEvent(output=text)
-        yield ClosedEvent(status="running")
-
-
-class _Inside(httpx2.AsyncBaseTransport):
-    def __init__(self, sandbox: LongSandbox, others: httpx2.AsyncBaseTransport) -> None:
-        self._sandbox = sandbox
-        self._others = others
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        path = request.url.path
-        if path == "/cells":
-            asked = Execute.model_validate_json(await request.aread())
-            self._sandbox.deadlines.append(asked.deadline_s)
-            if "long" in asked.code:
-                return httpx2.Response(200, stream=_Stream(self._sandbox.run()))
-        elif path == "/cells/running":
-            return httpx2.Response(200, stream=_Stream(self._sandbox.so_far()))
-        elif path.endswith("/interrupt"):
-            self._sandbox.status = "interrupted"
-            self._sandbox.over.set()
-        return await self._others.handle_async_request(request)
-
-
-class _Stream(httpx2.AsyncByteStream):
-    def __init__(self, events: AsyncIterator[Event]) -> None:
-        self._events = events
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for event in self._events:
-            yield event.model_dump_json().encode() + b"\n"
-
-
-class LongBackend:
-    name = "long"
-
-    def __init__(self) -> None:
-        self.made: list[LongSandbox] = []
-
-    async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
-        del egress_socket
-        self.made.append(LongSandbox(spec))
-        return self.made[-1]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +45,13 @@ class LongBackend:
         ("# timeout_s=-1", "python", None),
         ("# timeout_s=1e9", "python", None),
         ("# timeout_s=600 for the download", "python", None),
+        ("# timeout_s=600 # for the download", "python", 600.0),
+        ("\n \n# timeout_s=600", "python", 600.0),
+        ("#  TIMEOUT_S=600", "python", 600.0),
+        ("## timeout_s: 600\r\nx", "python", 600.0),
+        ("# timeout_s 600", "python", 600.0),
+        ("//\ttimeout_s=600 // c", "javascript", 600.0),
+        ("# timeout_s is said elsewhere", "python", None),
         ("", "python", None),
     ],
 )
@@ -136,14 +70,16 @@ def test_more_than_the_limit_is_refused_in_a_sentence() -> None:
     assert too_long("# timeout_s=3601", "python", Spec(cell_deadline_s=5000)) is None
 
 
-@pytest.mark.parametrize("asked", ["0", "-1", "1e9", "nan", "٦٠٠", "9" * 47, "ten", ""])
+@pytest.mark.parametrize("asked", ["0", "-1", "1e9", "nan", "٦٠٠", "9" * 47, "ten", "", "1s", "600 for the download"])
 def test_what_is_no_number_of_seconds_is_refused_in_a_sentence(asked: str) -> None:
     sentence = too_long(f"# timeout_s = {asked}\nlog(1)", "python", Spec())
     assert sentence is not None
     assert sentence.startswith(
         f"The code was not executed: its first line asks for {asked[:40]!r} seconds. Write a number,"
     )
+    assert too_long(f"\n#TIMEOUT_S : {asked}", "python", Spec()) == sentence
     assert too_long(f"// timeout_s = {asked}", "python", Spec()) is None
+    assert too_long("# timeout_s is said elsewhere", "python", Spec()) is None
 
 
 async def test_a_cell_gets_the_time_that_it_asks_for_and_not_more_than_the_limit() -> None:
@@ -157,6 +93,14 @@ async def test_a_cell_gets_the_time_that_it_asks_for_and_not_more_than_the_limit
     assert backend.made[0].deadlines == [600.0, 120.0]
     assert (refused.status, "asks for 4000 s" in refused.text) == ("error", True)
     assert len(read_run(session.run_dir).cells) == 3
+
+
+async def test_a_deadline_is_told_as_it_was_asked_for_though_a_part_of_it_was_over() -> None:
+    backend = LongBackend()
+    async with Session.open(backend=backend) as session:
+        await session.execute("# timeout_s=9", since=time.monotonic() - 2)
+    (posted,) = backend.made[0].posted
+    assert (posted.deadline_s < 8, posted.named_s) == (True, 9)
 
 
 async def test_a_cell_is_returned_as_it_stands_and_later_as_it_ended() -> None:
@@ -392,6 +336,7 @@ async def test_a_cell_over_http_is_answered_as_running_and_waited_for_by_its_num
 
 async def test_a_guide_client_gets_no_more_time_than_a_session_with_a_lower_limit_gives(backend: LongBackend) -> None:
     async with Session.open(Spec(cell_deadline_s=5, deadline_limit_s=10), backend=backend) as session:
-        cell = await left_running._begin(session, "log(1)", "python", time.monotonic())
-    assert (cell.status, cell.text) == ("ok", "1")
+        with ExitStack() as held:
+            reply = await left_running.begin(session, "log(1)", "python", time.monotonic(), held)
+    assert reply.items == [{"type": "input_text", "text": "1"}]
     assert 0 < backend.made[0].deadlines[0] <= 10

@@ -48,6 +48,7 @@ SESSION: Final = _refusals(
 FILES: Final = SESSION | _refusals(errors.SessionNotFound, errors.FileMissing)
 OPENING: Final = _refusals(
     errors.SessionBusy,
+    errors.SessionDiffers,
     errors.SessionClosed,
     errors.AtCapacity,
     errors.SandboxLost,

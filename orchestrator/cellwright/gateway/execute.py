@@ -3,7 +3,7 @@
 Flows in: `{"session_id", "language", "code"}`. Flows out: `{"output": [...]}`, never empty. Decided here: the time line.
 The clients give up after 30 s, so the clock starts when the request arrives, start-up included, and an answer leaves by
 27 s, or by 28 s where the kernel host itself does not answer any more. Code that asks for more time in its first line is answered
-at 24 s as still running; how the next calls get on with it is `left_running.py`.
+at 24 s as still running; how the next calls get on with it, and with one whose caller hung up, is `left_running.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
@@ -21,9 +22,10 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
-from cellwright.answer import InputItem
+from cellwright.answer import InputItem, said
 from cellwright.errors import BadRequest, CodeTooLarge
 from cellwright.gateway.bodies import TOO_LARGE, bounded_body
+from cellwright.gateway.caller import Told, calling
 from cellwright.gateway.described import OPENING
 from cellwright.gateway.left_running import INTERRUPT_S, respond
 from cellwright.pool import Pool
@@ -98,7 +100,10 @@ async def execute(request: Request) -> Response:
             session = await pool.session(asked.session_id, driver="guide")
     except TimeoutError:
         return _output("The sandbox is still starting. Nothing ran. Make the same call again.")
-    return _response(await respond(session, asked.code, asked.language, arrived))
+    with ExitStack() as held:
+        caller = held.enter_context(calling(request))
+        reply = await caller.waits_for(respond(session, asked.code, asked.language, arrived, held))
+        return Told(_content(reply.items), caller, held.pop_all(), reply.was_sent)
 
 
 @router.get("/health", responses={200: {"model": HealthAnswer}})
@@ -111,12 +116,12 @@ async def health(_: Request) -> Response:
 
 
 def _output(sentence: str) -> Response:
-    return _response([{"type": "input_text", "text": sentence}])
+    return Response(_content([said(sentence)]), media_type="application/json")
 
 
-def _response(output: Sequence[InputItem]) -> Response:
+def _content(output: Sequence[InputItem]) -> bytes:
     # a screenshot is 430 kB of base64: this writes it in 0.1 ms, Python's own encoder in 4
-    return Response(to_json({"output": output}), media_type="application/json")
+    return to_json({"output": output})
 
 
 def _read(body: bytes) -> ExecuteRequest:

@@ -3,7 +3,8 @@
 Flows in: code, and the moment when its request arrived. Flows out: what the model is told. Decided here: code that asks for no more
 time is interrupted at 24 s, so that clients which know nothing of all this get what the guide says; code that asks for more is answered at
 24 s with what it has shown, and goes on; from then on a call of `# wait` alone waits for it and gives what is new, `# interrupt` ends it, and any other code is
-not executed while it runs. When it has ended, the rest of what it showed stands before the next call's own output.
+not executed while it runs. When it has ended, the rest of what it showed stands before the next call's own output. A cell whose caller
+hung up is one that was left running, and what he was not sent is new to the next one who asks.
 
 The words are comments, so that they harm nothing where a service knows them not. Where no cell runs, that is said.
 """
@@ -12,9 +13,12 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Final
 
-from cellwright.answer import InputItem, answer, said
+from cellwright.answer import InputItem, answer_after, said
 from cellwright.deadlines import COMMENT, asked_s, how_to_ask
 from cellwright.errors import SessionBusy
 from cellwright.ongoing import Ongoing, rest_of
@@ -26,7 +30,22 @@ INTERRUPT_S: Final = 24.0
 _WORD: Final = re.compile(r"\s*(?:#|//)[ \t]*(wait|interrupt)\s*", re.ASCII)
 
 
-async def respond(session: Session, code: str, language: Language, arrived: float) -> list[InputItem]:
+@dataclass(frozen=True)
+class Reply:
+    """What a call is answered with."""
+
+    items: list[InputItem]
+    of: tuple[Ongoing, Cell] | None = None
+    """The cell that it tells of, and as what; None: of none."""
+
+    def was_sent(self) -> None:
+        """Say that the caller was told."""
+        if self.of is not None:
+            ongoing, cell = self.of
+            ongoing.told(cell)
+
+
+async def respond(session: Session, code: str, language: Language, arrived: float, held: ExitStack) -> Reply:
     """Answer a call: execute its code, or go on with the cell that an earlier one left running.
 
     Args:
@@ -34,67 +53,78 @@ async def respond(session: Session, code: str, language: Language, arrived: floa
         code: It may ask for more time, or be one of the words.
         language: Which kernel.
         arrived: Moment on the monotonic clock.
+        held: Holds the cell for this caller, until he was told.
 
     Raises:
         SessionBusy: Somebody else waits for the cell that is running.
     """
     word = _WORD.fullmatch(code)
-    if (left := session.left) is not None:
-        return await _go_on(session, left, code, language, arrived)
+    if (left := session.left) is not None and not (word is None and left.has_ended):
+        return await _go_on(left, word[1] if word else None, arrived, held)
     if word is None:
-        return shown(await _begin(session, code, language, arrived))
+        return await begin(session, code, language, arrived, held)
     if (number := session.executing) is None:
-        return [said("No cell is running. Nothing was executed.")]
+        return Reply([said("No cell is running. Nothing was executed.")])
     if word[1] == "interrupt":
         await session.interrupt()
-        return [said(f"Cell {number} was told to end. Whoever waits for it is answered with what it has shown.")]
+        return Reply([said(f"Cell {number} was told to end. Whoever waits for it is answered with what it has shown.")])
     raise SessionBusy(f"Somebody waits for cell {number} already. It goes on undisturbed. Nothing was executed.")
 
 
-async def _begin(session: Session, code: str, language: Language, arrived: float) -> Cell:
-    """Execute code that nothing stands in the way of; return its cell, closed or still running."""
+async def begin(session: Session, code: str, language: Language, arrived: float, held: ExitStack) -> Reply:
+    """Execute code that nothing stands in the way of; arguments as with `respond`. It is begun before the first wait."""
     deadline_s = asked_s(code, language) or min(INTERRUPT_S, session.spec.longest_s)
     reply_s = _left_s(arrived) if deadline_s > INTERRUPT_S else None
-    return await session.execute(code, language=language, deadline_s=deadline_s, since=arrived, reply_s=reply_s)
+    ongoing = session.begin(code, language=language, deadline_s=deadline_s, since=arrived)
+    held.enter_context(ongoing.heard())
+    cell = await ongoing.by(reply_s)
+    return Reply(_told(ongoing, cell, "This call itself:"), (ongoing, cell))
 
 
-async def _go_on(session: Session, left: Ongoing, code: str, language: Language, arrived: float) -> list[InputItem]:
-    """Answer a call that comes after a cell was answered as still running; arguments as with `respond`."""
-    word = _WORD.fullmatch(code)
-    before = left.shown
-    if word is None and left.has_ended:
-        return _after(left, await _begin(session, code, language, arrived))
-    if word is not None and word[1] == "interrupt":
-        await session.interrupt()
-    reply_s = 0.0 if word is None else LADDER_S + 1 if word[1] == "interrupt" else _left_s(arrived)
-    cell = await session.wait(reply_s=reply_s)
-    assert cell is not None  # noqa: S101 - for the type checker; one was left
-    items = shown(rest_of(cell, before))
+async def _go_on(left: Ongoing, word: str | None, arrived: float, held: ExitStack) -> Reply:
+    """Answer a call that finds a cell whose end nobody was told; without a word it is one with code, which is not executed."""
+    held.enter_context(left.heard())
+    if word == "interrupt":
+        await left.interrupt()
+    reply_s = 0.0 if word is None else LADDER_S + 1 if word == "interrupt" else _left_s(arrived)
+    cell = await left.by(reply_s)
+    items = _told(left, cell, f"Cell {cell.number} itself:")
     if word is None:
         items.append(said(f"The code of this call was not executed. Send it again{_when(cell)}."))
-    return items
+    return Reply(items, (left, cell))
 
 
-def _after(left: Ongoing, cell: Cell) -> list[InputItem]:
-    """Put the rest of a cell that has ended meanwhile before the output of the one that was executed now."""
-    number, rest = left.cell.number, tuple[Output, ...]()
+def _told(ongoing: Ongoing, cell: Cell, own: str) -> list[InputItem]:
+    """Return what is new of a cell, and before it the rest of those whose end nobody was told."""
+    before = [output for one in ongoing.before for output in _end_of(one)]
+    if len(before) > len(ongoing.before):
+        before.append(_notice(own))
+    return shown(rest_of(cell, ongoing.shown), before)
+
+
+def _end_of(left: Ongoing) -> list[Output]:
+    """Return how a cell has ended that nobody was told of, and what is new of it."""
+    which = "which was still running," if left.was_answered else "whose caller hung up before he was answered,"
     if left.ending.cancelled() or left.ending.exception() is not None:
-        head = f"Cell {number}, which was still running, could not be seen through to its end."
-    else:
-        ended = left.ending.result()
-        head = f"Cell {number}, which was still running, has ended with status {ended.status}."
-        rest = rest_of(ended, left.shown).outputs
-    between = (
-        Text(text=f"{head} What it showed since:" if rest else f"{head} It showed nothing since.", source="notice"),
-        *rest,
-        *((Text(text="This call itself:", source="notice"),) if rest else ()),
-    )
-    return shown(cell.model_copy(update={"outputs": (*between, *cell.outputs)}))
+        return [_notice(f"Cell {left.cell.number}, {which} could not be seen through to its end.")]
+    ended, since = left.ending.result(), " since" if left.was_answered else ""
+    rest = rest_of(ended, left.shown).outputs
+    what = f"What it showed{since}:" if rest else f"It showed nothing{since}."
+    return [_notice(f"Cell {ended.number}, {which} has ended with status {ended.status}. {what}"), *rest]
 
 
-def shown(cell: Cell) -> list[InputItem]:
-    """Return what the model is told of a cell, and how to get on with one that did not end in time."""
-    items = answer(cell)
+def _notice(sentence: str) -> Text:
+    return Text(text=sentence, source="notice")
+
+
+def shown(cell: Cell, before: Sequence[Output] = ()) -> list[InputItem]:
+    """Return what the model is told of a cell, and how to get on with one that did not end in time.
+
+    Args:
+        cell: It.
+        before: What stands before it.
+    """
+    items = answer_after(before, cell)
     sign, last = COMMENT[cell.language], items[-1]
     if cell.status == "running":
         items[-1] = said(

@@ -11,12 +11,12 @@ import uuid
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from cellwright.errors import FileTooLarge
+from cellwright.errors import FileTooLarge, SessionDiffers
 from cellwright.gateway.bodies import bounded_body
-from cellwright.gateway.cell_stream import CellStream
+from cellwright.gateway.caller import calling, cell_told
+from cellwright.gateway.cell_stream import NDJSON, CellStream
 from cellwright.gateway.described import FILES, OPENING, SESSION, Responses
 from cellwright.gateway.execute import SESSION_ID, check_session_id
 from cellwright.pool import Pool
@@ -26,7 +26,6 @@ from cellwright.sandbox.door import FILE_BYTES
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, FileInfo, Language
 
-NDJSON: Final = "application/x-ndjson"
 _FILE_TOO_LARGE: Final = (
     f"The file has more than {FILE_BYTES >> 20} MiB, which is the most that goes into a sandbox at once. Nothing was "
     "written. Send it in parts."
@@ -103,16 +102,26 @@ APool = Annotated[Pool, Depends(_pool)]
 ASession = Annotated[Session, Depends(_session)]
 
 
-@router.post("", status_code=201, responses=OPENING)
-async def open_session(pool: APool, asked: SessionRequest | None = None) -> SessionView:
-    """Open a session; one that exists under this id is returned as it is."""
+@router.post(
+    "", status_code=201, responses=OPENING | {200: {"model": SessionView, "description": "It was open already."}}
+)
+async def open_session(response: Response, pool: APool, asked: SessionRequest | None = None) -> SessionView:
+    """Open a session; one that is open under this id is returned as it is, with 200, unless something else is asked for."""
     asked = asked or SessionRequest()
     changes = asked.model_dump(exclude={"session_id"}, exclude_none=True)
     spec = pool.spec.model_validate({**pool.spec.model_dump(), **changes})
     if asked.session_id is not None:
         check_session_id(asked.session_id)
     session_id = asked.session_id or uuid.uuid4().hex
-    return _view(await pool.session(session_id, driver="gateway", spec=spec))
+    was_open = pool.has(session_id)
+    session = await pool.session(session_id, driver="gateway", spec=spec)
+    if others := [name for name in changes if getattr(session.spec, name) != getattr(spec, name)]:
+        raise SessionDiffers(
+            f"Session {session_id!r} is open, and has another {' and another '.join(others)} than was asked for. Nothing was "
+            "changed. Ask for what it has, or for nothing; close it first; or open one with another id."
+        )
+    response.status_code = 200 if was_open else 201
+    return _view(session)
 
 
 @router.get("")
@@ -142,22 +151,22 @@ async def execute_cell(
     With `wait_s` it may be answered as `running`; its number is what to ask for it by.
     """
     if NDJSON not in accept:
-        return await session.execute(
-            asked.code, language=asked.language, deadline_s=asked.deadline_s, reply_s=asked.wait_s
-        )
+        ongoing = session.begin(asked.code, language=asked.language, deadline_s=asked.deadline_s)
+        return await cell_told(request, ongoing, asked.wait_s)
     stream = CellStream(session, asked.code, asked.language, asked.deadline_s)
     cells: asyncio.TaskGroup = request.app.state.cells
     cells.create_task(stream.run())
-    await stream.begun()
-    return StreamingResponse(stream.lines(), media_type=NDJSON)
+    with calling(request) as caller:
+        await caller.waits_for(stream.begun())
+    return stream.response()
 
 
-@router.get("/{session_id}/cells/{number}", responses=SESSION)
-async def show_cell(session: ASession, number: int, wait_s: Annotated[float, Query(ge=0)] = 0) -> Cell:
+@router.get("/{session_id}/cells/{number}", response_model=Cell, responses=SESSION)
+async def show_cell(request: Request, session: ASession, number: int, wait_s: Annotated[float, Query(ge=0)] = 0) -> Any:  # noqa: ANN401 - a cell, or the answer that says when it was told
     """Show a cell, from the run's journal; one that is running as it stands after so many seconds, or closed."""
     left = session.left
-    if left is not None and left.cell.number == number and (cell := await session.wait(reply_s=wait_s)) is not None:
-        return cell
+    if left is not None and left.cell.number == number:
+        return await cell_told(request, left, wait_s)
     return await asyncio.to_thread(lambda: read_run(session.run_dir).cell(number))
 
 

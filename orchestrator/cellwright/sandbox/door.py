@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 import httpx2
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from cellwright.errors import BadPath, FileMissing, FileTooLarge, KernelEnded, SandboxLost, UsageError
 from cellwright.sandbox.tunnel import Tunnel, TunnelRefused, open_tunnel
@@ -56,6 +56,12 @@ SCREEN_BYTES: Final = 64 * 1024**2
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _FILES: Final = TypeAdapter(list[FileInfo])
+
+
+class _Refusal(BaseModel):
+    error: str
+
+
 _Answer = TypeVar("_Answer", Ready, KernelConnection)
 
 
@@ -127,9 +133,16 @@ class Door:
             async for event in _cell_events(response):
                 yield event
 
-    async def interrupt(self, language: Language) -> None:
-        """Ask the kernel to stop its cell and keep its variables."""
-        async with self._request("POST", f"/kernels/{language}/interrupt", whole_s=ANSWER_S) as response:
+    async def interrupt(self, language: Language, number: int | None = None) -> None:
+        """Ask the kernel to stop its cell and keep its variables.
+
+        Args:
+            language: Whose kernel.
+            number: Which cell is meant, also if it is still on its way; absent: the one that runs.
+        """
+        params = None if number is None else {"cell": str(number)}
+        path = f"/kernels/{language}/interrupt"
+        async with self._request("POST", path, params=params, whole_s=ANSWER_S) as response:
             await _bounded(response, 4096)
 
     async def restart(self, language: Language) -> None:
@@ -265,6 +278,10 @@ def _file_url(path: str) -> str:
     """Return where the kernel host has a file. A client shortens `a/../b`, so such a path would be another route."""
     if path.startswith("/") or {".", ".."} & set(path.split("/")) or len(path) > PATH_CHARS:
         raise _no_path(path)
+    if path.endswith("/"):
+        raise BadPath(
+            f"{path[:100]!r} names a folder, by the slash at its end, and a file was meant. Nothing was done."
+        )
     return f"/files/{quote(path, errors='replace')}"
 
 
@@ -347,7 +364,7 @@ def _first(error: ValidationError) -> str:
 
 def _raise_for(status: int, body: bytes) -> None:
     """Turn the kernel host's refusal into ours; its words are shown as its words, cut short."""
-    said = body[:500].decode("utf-8", "replace")
+    said = _sentence(body)[:500]
     match status:
         case 404:
             raise FileMissing(f"There is no file there in the sandbox: {said}")
@@ -359,3 +376,11 @@ def _raise_for(status: int, body: bytes) -> None:
             raise UsageError(f"The sandbox refused the request: {said}")
         case _:
             raise SandboxLost(f"The kernel host answered with status {status}: {said}")
+
+
+def _sentence(body: bytes) -> str:
+    """Return what a refusal says; what is none as it is."""
+    try:
+        return _Refusal.model_validate_json(body).error
+    except ValidationError:
+        return body.decode("utf-8", "replace")

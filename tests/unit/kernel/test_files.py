@@ -108,6 +108,13 @@ def test_deleting_a_folder_is_refused(home):
         Files(home).delete("sub")
 
 
+async def test_a_path_that_ends_with_a_slash_makes_no_file(home):
+    for path in ("d/", "sub/b.txt/", "a.txt//"):
+        with pytest.raises(BadPath, match="names a folder, and a file was meant"):
+            await Files(home).write(path, chunks(b"x"))
+    assert names(home) == ["a.txt", "sub"]
+
+
 async def test_a_file_too_large_leaves_nothing(home, monkeypatch):
     monkeypatch.setattr(files, "FILE_BYTES", 10)
     with pytest.raises(TooLarge):
