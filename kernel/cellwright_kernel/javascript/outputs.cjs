@@ -13,6 +13,7 @@ const TAIL_CHARS = 64 * 1024;
 class Outputs {
   #channel;
   #origins;
+  #beyondRoom = []; // origins with a surplus
 
   constructor(channel, origins) {
     this.#channel = channel;
@@ -46,21 +47,24 @@ class Outputs {
     this.#whole({ type: 'error', content }, 0);
   }
 
-  /** A child process is being started, which may write to this one's own output. */
-  child() {
-    this.#channel.send({ type: 'child' });
+  /** A child process is being started, which may write to its cell's pipes, or to this process's own output. */
+  child(usesPipes) {
+    this.#channel.send(usesPipes ? { type: 'child', pipes: true } : { type: 'child' });
   }
 
-  /** At a cell's end: send the end of what was beyond its room. */
-  flush(origin) {
-    const surplus = origin.surplus;
-    if (!surplus) return;
-    origin.surplus = null;
-    let missing = surplus.missing;
-    for (const [message, text] of surplus.pieces) {
+  /** At a cell's end: send the end of what was beyond its room, and what ended ones have said since beyond theirs. */
+  flush() {
+    for (let at = 0; at < this.#beyondRoom.length; at++) this.#sendSurplus(this.#beyondRoom[at]);
+    this.#beyondRoom = [];
+  }
+
+  #sendSurplus(origin) {
+    let { missing } = origin.surplus;
+    for (const [message, text] of origin.surplus.pieces) {
       this.#channel.send({ ...message, cell: origin.serial, text: own.toWellFormed(text), missing });
       missing = 0;
     }
+    origin.surplus = null;
   }
 
   #text(origin, message, text) {
@@ -75,6 +79,7 @@ class Outputs {
 
   /** Keep the end of what is beyond the cell's room; return what still has room. */
   #beyond(origin, message, text) {
+    if (!origin.surplus) this.#beyondRoom[this.#beyondRoom.length] = origin;
     const surplus = (origin.surplus ??= { pieces: [], kept: 0, missing: 0 });
     const room = surplus.pieces.length ? 0 : origin.room;
     const head = message.type === 'stream' ? text.slice(0, room) : '';
@@ -100,8 +105,10 @@ class Outputs {
   /** The message as its cell's, or none where it has no room any more. */
   #fitting(message, size) {
     const origin = this.#origins.current();
-    if (!origin || size > origin.room) return [];
-    origin.room -= size;
+    if (!origin || size > origin.room + origin.reserve) return [];
+    const ofReserve = Math.min(size, origin.reserve);
+    origin.reserve -= ofReserve;
+    origin.room -= size - ofReserve;
     return [{ ...message, cell: origin.serial }];
   }
 }
