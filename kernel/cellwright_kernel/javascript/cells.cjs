@@ -101,9 +101,10 @@ class Cells {
       return this.#end(running, { __proto__: null, failure: describeSyntax(running.source.failure(outcome), running.source.code) });
     }
     if ('thrown' in outcome) return this.#end(running, { __proto__: null, failure: describe(outcome.thrown) });
-    if (!types.isPromise(outcome.value)) return this.#afterPictures(running, outcome.value);
+    const value = running.source.isBoxed ? outcome.value[outcome.value.length - 1] : outcome.value;
+    if (!types.isPromise(value)) return this.#afterPictures(running, value);
     own.then(
-      outcome.value,
+      value,
       (value) => this.#afterPictures(running, value),
       (reason) => this.#end(running, { __proto__: null, failure: describe(reason) }),
     );

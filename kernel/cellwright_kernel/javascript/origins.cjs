@@ -17,6 +17,7 @@ class Origin {
   number;
   room = ROOM_BYTES; // bytes that it may still send; what comes after is cut at the source
   reserve = 0; // once it has ended: bytes that what it shows may take besides; a picture now and then is no flood
+  extras = 64; // values and shown texts that it may still send after that, each of at most 64 KiB
   surplus = null; // what came after
   interrupted = false;
   open = true;

@@ -1,7 +1,8 @@
 // What cells say -> messages, each with its cell's serial number.
 //
 // Flows in: texts, pictures, errors. Flows out: messages. Decided here: what a cell may send, 64 MiB; beyond that only the
-// end is kept, because it is where a program says how it went, and the rest is counted.
+// end is kept, because it is where a program says how it went, and the rest is counted; of one value that is larger, the
+// beginning too.
 'use strict';
 
 const { own } = require('./own.cjs');
@@ -102,15 +103,32 @@ class Outputs {
     this.#channel.send(...this.#fitting(message, size));
   }
 
-  /** The message as its cell's, or none where it has no room any more. */
+  /** The message as its cell's; where that has no room any more, beginning and end of a text, and no picture. */
   #fitting(message, size) {
     const origin = this.#origins.current();
-    if (!origin || size > origin.room + origin.reserve) return [];
+    if (!origin) return [];
+    if (size > origin.room + origin.reserve) {
+      const short = origin.extras > 0 ? shortened(message) : null;
+      if (short) origin.extras--;
+      return short ? [{ ...short, cell: origin.serial }] : [];
+    }
     const ofReserve = Math.min(size, origin.reserve);
     origin.reserve -= ofReserve;
     origin.room -= size - ofReserve;
     return [{ ...message, cell: origin.serial }];
   }
+}
+
+/** What shows a text, with its middle left out and how much that is; null for a picture. */
+function shortened(message) {
+  const text = message.text ?? message.data['text/plain'];
+  if (text === undefined) return null;
+  const missing = text.length - TAIL_CHARS;
+  if (missing <= 0) return message;
+  const half = TAIL_CHARS / 2;
+  const short = text.slice(0, half) + text.slice(-half);
+  const cut = message.text === undefined ? { ...message, data: { 'text/plain': short } } : { ...message, text: short };
+  return { ...cut, missing, missing_at: half };
 }
 
 module.exports = { Outputs };
