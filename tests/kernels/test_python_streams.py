@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -133,3 +134,20 @@ def test_input_has_nobody_to_answer_it(kernel):
         told = kernel.run(call)
         assert told.status == "error"
         assert "this session has no standard input" in told.outputs[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("code", "begins", "missing"),
+    [
+        ("raise ValueError('é' * (40 << 20))", "ValueError: ééé", "41,935,040"),
+        ("raise SystemExit('z' * (100 << 20))", "SystemExit: zzz", "104,849,600"),
+        ("e = ValueError(1); e.add_note('n' * (50 << 20)); raise e", "ValueError: 1\nnnn", "52,420,800"),
+    ],
+)
+def test_an_error_that_says_far_too_much_is_cut_before_it_is_told(kernel, code, begins, missing):
+    began = time.monotonic()
+    ((_, text),) = kernel.run(code).outputs
+    assert time.monotonic() - began < 2
+    assert begins in text
+    assert f"[... {missing} characters left out ...]" in text
+    assert len(text) < 12_000
