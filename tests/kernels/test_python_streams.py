@@ -151,3 +151,23 @@ def test_an_error_that_says_far_too_much_is_cut_before_it_is_told(kernel, code, 
     assert begins in text
     assert f"[... {missing} characters left out ...]" in text
     assert len(text) < 12_000
+
+
+def test_a_pipe_that_two_threads_have_found_ready_is_put_aside_once(kernel):
+    """Each write looks into the pipes, as the reading thread does; when that failed, nobody read any more."""
+    kernel.run("flood = subprocess.Popen('yes')")
+    try:
+        told = kernel.run(
+            "writer = sys.stdout._writer\n"
+            "def look():\n"
+            "    ready = [fd for fd, pipe in writer._pipes.items() if not pipe.origin.running]\n"
+            "    writer._pace.spend(1 << 20)\n"
+            "    writer._look(ready); writer._look(ready)\n"
+            "writer._gate.run(look)\n"
+            "time.sleep(1)\n"
+            "log('END')"
+        )
+        assert ("log", "END") in told.outputs
+        assert not [text for kind, text in told.outputs if kind in ("error", "stderr")]
+    finally:
+        kernel.run("flood.kill(); flood.wait();")

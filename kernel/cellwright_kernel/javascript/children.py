@@ -23,8 +23,8 @@ LATEST: Final = 0
 """Stands for the serial number of whichever cell was posted last."""
 _NAMES: Final = ("stdout", "stderr")
 _READ_BYTES: Final = 256 * 1024
-_READS_A_TURN: Final = 32
-"""A child that writes without end must not hold up for ever what Node says."""
+_READS_A_TURN: Final = 8
+"""A pipe holds 64 KiB: one read takes what a child has left; one that writes without end must not hold up what Node says."""
 _PAUSE_S: Final = 0.1
 
 Say = Callable[[int, str, str, int], None]

@@ -316,8 +316,9 @@ class Writer:
             return False
         is_late = not pipe.origin.running
         if is_late and not self._pace.allows():
-            self._epoll.unregister(fd)
-            self._paused.append(fd)
+            if fd not in self._paused:  # another thread may have found it ready in the same moment
+                self._epoll.unregister(fd)
+                self._paused.append(fd)
             return False
         try:
             data = self._box.land(fd, pipe.name, pipe.origin.msg_id)
