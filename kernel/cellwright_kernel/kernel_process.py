@@ -69,6 +69,7 @@ class KernelProcess:
         self._child: Child | None = None
         self._last_pipes: LastPipes | None = None
         self._last_run = 0  # number of the last run of text that came; see last_words.py
+        self._killed: set[int] = set()  # of what it had started
         self._read_empty = asyncio.Event()
         self._read_empty.set()
 
@@ -234,14 +235,22 @@ class KernelProcess:
         try:
             if are_many:  # it may be what starts them
                 self._send(signal.SIGSTOP)
-            return await processes.kill_all(self.pid, self.mark, since=since)
+            killed = await processes.kill_all(self.pid, self.mark, since=since)
+            self._killed |= killed.keys()
+            return killed
         finally:
             if are_many:
                 self._send(signal.SIGCONT)
 
+    async def killed_are_gone(self) -> None:
+        """Wait until what was killed of its children is gone, ten seconds at most."""
+        killed, self._killed = self._killed, set()
+        await processes.gone(killed)
+
     def children(self) -> list[str]:
         """Return the command lines of what it has started and still runs."""
-        return [command for process in processes.of_kernel(self.pid, self.mark) if (command := process.command)]
+        there = (one for one in processes.of_kernel(self.pid, self.mark) if one.pid not in self._killed)
+        return [command for process in there if (command := process.command)]
 
     async def end(self) -> None:
         """End it and everything it has started; safe to call twice."""
@@ -249,6 +258,7 @@ class KernelProcess:
             self.kill()
             await self._child.stop(gently_s=0)
             await self.kill_children()
+            await self.killed_are_gone()
             await self._read_empty.wait()
         if self._last_pipes is not None:
             self._last_pipes.close()

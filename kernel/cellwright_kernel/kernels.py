@@ -345,7 +345,7 @@ class Kernels:
         return Left(
             language=lane.language,
             kernel_kept=kept,
-            ended=[command for pid, command in ended.items() if command and not processes.is_alive(pid)],
+            ended=[command for pid, command in ended.items() if command and processes.is_ending(pid)],
             running=kernel.children() if kept else [],
             keys=await self._let_go(),
         )

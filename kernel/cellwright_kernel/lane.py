@@ -77,8 +77,9 @@ class Lane:
         try:
             for sentence in await ensure_desktop_answers() if ensure_desktop_answers else ():
                 self.note(sentence)
-            if not self.is_up or self.restart_asked or was_killed:
+            if not self.is_up or self.restart_asked or was_killed or self.kernel is None:
                 return False
+            await self.kernel.killed_are_gone()  # the kernel, when it is asked, reaps those that it never waited for
             if not await self.is_healthy():
                 self.note(sentences.did_not_answer(self.language))
                 return False

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import re
 import signal
@@ -47,6 +48,11 @@ CELLS_SCORE: Final = 1000
 """What a cell has started goes first: its kernel keeps variables."""
 _PASSES: Final = 40
 """Sweeps after which killing gives up on processes that make new ones faster."""
+_SOON_S: Final = 0.2
+"""So long what was killed is waited for at once; it usually takes milliseconds. 660 copies of a kernel took 5 s on two cores that
+others were using too, and the answer that waited for that came too late."""
+_GONE_S: Final = 10.0
+"""And so long before the next cell: the dying count under the limit of processes."""
 
 
 @dataclass(frozen=True)
@@ -146,13 +152,15 @@ async def kill_all(kernel: int, mark: str, *, since: float = 0.0) -> dict[int, s
     """Kill what a kernel has started until nothing of it is left; return process ids and command lines.
 
     All of it is stopped before any is killed: what makes new ones faster than we can look makes none any more, and a
-    stopped one leaves its place under the limit of processes to no other.
+    stopped one leaves its place under the limit of processes to no other. What has its SIGKILL does nothing any more; many
+    may take a while to be gone, see `gone`.
     """
     stopped = set[int]()
     killed: dict[int, str] = {}
+    until = math.inf
     for _ in range(_PASSES):
         found = of_kernel(kernel, mark, since=since)
-        if not found:
+        if not found or (time.monotonic() > until and all(process.pid in killed for process in found)):
             break
         fresh = [process for process in found if process.pid not in stopped]
         send(fresh, signal.SIGSTOP)
@@ -160,12 +168,17 @@ async def kill_all(kernel: int, mark: str, *, since: float = 0.0) -> dict[int, s
         if not fresh:
             killed.update(commands([process for process in found if process.pid not in killed]))
             send(found, signal.SIGKILL)
+            until = min(until, time.monotonic() + _SOON_S)
         await asyncio.sleep(0 if fresh else 0.01)  # the Linux kernel needs about a millisecond to let one go
-    for _ in range(_PASSES):  # the dead, too, count under the limit of processes
-        if not _reap(killed):
-            break
-        await asyncio.sleep(0.01)
+    await gone(killed, _SOON_S)
     return killed
+
+
+async def gone(killed: Collection[int], within_s: float = _GONE_S) -> None:
+    """Wait until the killed are dead, and reap those that are ours: the dead, too, count under the limit of processes."""
+    until = time.monotonic() + within_s
+    while killed and _reap(killed) and time.monotonic() < until:  # noqa: ASYNC110 - of other processes
+        await asyncio.sleep(0.01)
 
 
 def commands(processes: Collection[Process]) -> dict[int, str]:
@@ -174,12 +187,13 @@ def commands(processes: Collection[Process]) -> dict[int, str]:
 
 
 def _reap(killed: Collection[int]) -> bool:
-    """Reap those of the killed that have become our children; return whether more may become so."""
-    dead = [process for process in _table() if process.pid in killed and process.state == "Z"]
+    """Reap those of the killed that have become our children; return whether more are dying, or may become so."""
+    found = [process for process in _table() if process.pid in killed]
+    dead = [process for process in found if process.state == "Z"]
     for process in dead:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(process.pid, os.WNOHANG)
-    return any(process.parent in killed or process.parent == os.getpid() for process in dead)
+    return len(found) > len(dead) or any(process.parent in killed or process.parent == os.getpid() for process in dead)
 
 
 def become_subreaper() -> None:

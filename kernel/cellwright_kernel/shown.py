@@ -169,7 +169,7 @@ class Shown:
             f"{CELL_CHARS:,} characters and {CELL_BYTES // 1024**2} MiB. Only what is shown was cut; the code ran as if nothing was. Show less "
             "at a time to see them. ...]",
             source="notice",
-            missing_chars=self._middle.text.chars,
+            missing_chars=self._middle.chars,
         )
 
     def _add(self, entry: _Entry) -> None:
@@ -237,12 +237,12 @@ class _Left:
 
     def __init__(self, allowance: Allowance) -> None:
         self._allowance = allowance
-        self.items = self.images = self._unseen = 0
+        self.items = self.images = self._unseen = self._not_kept = 0
         self.number = -1  # of the first one; the sentence takes its place
         self.text = LongText(allowance)
 
     def forget(self) -> None:
-        self.items = self.images = self._unseen = 0
+        self.items = self.images = self._unseen = self._not_kept = 0
         self.text.release()
         self.text = LongText(self._allowance)
 
@@ -253,10 +253,15 @@ class _Left:
             self.images += 1
             self.text.write(f"[{entry.output.media_type}, {entry.output.width} x {entry.output.height} pixels]\n")
             return
-        text = entry.output.text
-        if entry.whole is not None:
-            text = entry.whole.whole()
-            entry.whole.release()
+        if entry.whole is None:
+            self._write(entry.output.text)
+            return
+        kept = entry.whole.whole()
+        entry.whole.release()
+        self._write(kept)
+        self._not_kept += entry.whole.chars - len(kept)
+
+    def _write(self, text: str) -> None:
         self.text.write(text if text.endswith("\n") else text + "\n")
 
     def add_texts(self, texts: list[str], number: int) -> None:
@@ -270,6 +275,11 @@ class _Left:
         self._unseen += items
 
     @property
+    def chars(self) -> int:
+        """Characters that they had, kept or not."""
+        return self.text.chars + self._not_kept
+
+    @property
     def verb(self) -> str:
         return "is" if self.items == 1 else "are"
 
@@ -278,7 +288,7 @@ class _Left:
         if self._unseen:  # how many characters and images they had, nobody knows
             return outputs + (", images among them," if self.images else "")
         images = f", {self.images} images among them," if self.images else ""
-        return f"{outputs}{images} with {self.text.chars:,} characters"
+        return f"{outputs}{images} with {self.chars:,} {'character' if self.chars == 1 else 'characters'}"
 
     def _stand_at(self, number: int) -> None:
         self.number = min(self.number, number) if self.items else number

@@ -62,7 +62,7 @@ class Heard:
         self.said.append(message.get("text", message["type"]))
         self._more.set()
 
-    def write(self, _serial: int, name: str, text: str) -> None:
+    def write(self, _serial: int, name: str, text: str, _missing: int = 0) -> None:
         self.said.append((name, text))
 
     def notice(self, sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -133,3 +134,40 @@ def test_input_has_nobody_to_answer_it(kernel):
         told = kernel.run(call)
         assert told.status == "error"
         assert "this session has no standard input" in told.outputs[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("code", "begins", "missing"),
+    [
+        ("raise ValueError('é' * (40 << 20))", "ValueError: ééé", "41,935,040"),
+        ("raise SystemExit('z' * (100 << 20))", "SystemExit: zzz", "104,849,600"),
+        ("e = ValueError(1); e.add_note('n' * (50 << 20)); raise e", "ValueError: 1\nnnn", "52,420,800"),
+    ],
+)
+def test_an_error_that_says_far_too_much_is_cut_before_it_is_told(kernel, code, begins, missing):
+    began = time.monotonic()
+    ((_, text),) = kernel.run(code).outputs
+    assert time.monotonic() - began < 2
+    assert begins in text
+    assert f"[... {missing} characters left out ...]" in text
+    assert len(text) < 12_000
+
+
+def test_a_pipe_that_two_threads_have_found_ready_is_put_aside_once(kernel):
+    """Each write looks into the pipes, as the reading thread does; when that failed, nobody read any more."""
+    kernel.run("flood = subprocess.Popen('yes')")
+    try:
+        told = kernel.run(
+            "writer = sys.stdout._writer\n"
+            "def look():\n"
+            "    ready = [fd for fd, pipe in writer._pipes.items() if not pipe.origin.running]\n"
+            "    writer._pace.spend(1 << 20)\n"
+            "    writer._look(ready); writer._look(ready)\n"
+            "writer._gate.run(look)\n"
+            "time.sleep(1)\n"
+            "log('END')"
+        )
+        assert ("log", "END") in told.outputs
+        assert not [text for kind, text in told.outputs if kind in ("error", "stderr")]
+    finally:
+        kernel.run("flood.kill(); flood.wait();")

@@ -5,13 +5,14 @@ It stops at its first interrupt and keeps its variables, and where it ends by it
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from tests.ladder import Row, Table, check_rows
+from tests.ladder import BEFORE, LOOK, Row, Table, check_rows
 
 from cellwright.session import Session
-from cellwright_kernel.wire import Language
+from cellwright_kernel.wire import Cell, Language
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -85,3 +86,82 @@ async def test_a_cell_is_heard_beside_what_an_earlier_one_says_without_end(langu
                 found.append((said, cell.status, own[0]))
             await session.restart(language)
     assert found == [(said, "ok", number) for said in SAID[language] for number in "45"]
+
+
+FORGOTTEN: dict[Language, str] = {
+    "python": "import subprocess\nflood = subprocess.Popen(['yes'])",
+    "javascript": "var children = await import('node:child_process'); var flood = children.spawn('yes', { stdio: 'inherit' })",
+}
+BESIDE: dict[Language, str] = {
+    "python": "import os, time\ntime.sleep(1)\nos.system('echo child')\nlog('OWN')",
+    "javascript": "await new Promise(done => setTimeout(done, 1000)); "
+    "children.execSync('echo child', { stdio: 'inherit' }); console.log('OWN')",
+}
+END: dict[Language, str] = {"python": "flood.kill()\nflood.wait()", "javascript": "flood.kill()"}
+ITS_OWN_S = 1.0
+KEPT_MIB = 6
+"""Of each flood: 4 MiB after its cell has ended, and what it had said by then."""
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_a_process_that_was_forgotten_and_writes_without_end_costs_the_next_cells_nothing(
+    language: Language, tmp_path: Path
+) -> None:
+    async with Session.open(runs=tmp_path) as session:
+        await session.execute(BEFORE[language], language=language)
+        for _ in range(2):
+            began = await session.execute(FORGOTTEN[language], language=language)
+            beside = await session.execute(BESIDE[language], language=language, deadline_s=6)
+            assert beside.status == "ok"
+            own = "".join(out.text for out in beside.outputs if out.of_cell is None and out.source in ("stdout", "log"))
+            assert own == "child\nOWN"
+            assert {out.of_cell for out in beside.outputs} - {None} == {began.number}
+            assert beside.duration_ms < 1000 * (2 * ITS_OWN_S)
+            ended = await session.execute(END[language], language=language, deadline_s=6)
+            assert (ended.status, ended.duration_ms < 1000 * ITS_OWN_S) == ("ok", True)
+        assert (await session.execute(LOOK[language], language=language)).text.splitlines()[-1].lower() == "true"
+        written = sum(file.stat().st_size for file in session.run_dir.rglob("*") if file.is_file())
+    assert written < 2 * KEPT_MIB * 1024**2
+
+
+BYTES = 7_000_000
+FINITE: dict[Language, str] = {
+    "python": f"import subprocess\nflood = subprocess.Popen('yes | head -c {BYTES}', shell=True)",
+    "javascript": "var children = await import('node:child_process'); "
+    f"var flood = children.spawn('sh', ['-c', 'yes | head -c {BYTES}'], {{ stdio: 'inherit' }}); "
+    "var over = new Promise(done => flood.on('exit', done)); undefined",
+}
+OVER: dict[Language, str] = {"python": "flood.wait()", "javascript": "await over"}
+PAUSE: dict[Language, str] = {
+    "python": "import time; time.sleep(1.5)",
+    "javascript": "await new Promise(done => setTimeout(done, 1500))",
+}
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_what_a_forgotten_process_writes_is_counted_to_the_last_character_and_it_comes_to_its_end(
+    language: Language, tmp_path: Path
+) -> None:
+    async with Session.open(runs=tmp_path) as session:
+        began = await session.execute(FINITE[language], language=language)
+        cells = [
+            began,
+            await session.execute(OVER[language], language=language, deadline_s=20),
+            await session.execute(PAUSE[language], language=language),
+            await session.execute(PAUSE[language], language=language),
+        ]
+    assert [cell.status for cell in cells] == ["ok"] * len(cells)
+    assert sum(said_by(cell, began.number) for cell in cells) == BYTES
+
+
+def said_by(cell: Cell, number: int) -> int:
+    """Count the characters that a cell's answer shows of another one's streams, and says are left out of them."""
+    of_cell = None if cell.number == number else number
+    count = 0
+    for output in cell.outputs:
+        if output.type == "text" and output.of_cell == of_cell and output.source == "stdout":
+            found = re.search(r" of ([\d,]+) characters are left out", output.text)
+            count += int(found[1].replace(",", "")) if found else len(output.text)
+        elif output.type == "text" and (found := re.search(r"with ([\d,]+) characters? that came late", output.text)):
+            count += int(found[1].replace(",", ""))
+    return count

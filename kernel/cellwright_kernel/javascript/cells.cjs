@@ -27,10 +27,11 @@ class Cells {
   }
 
   /** A request that a stop has interrupted comes again. */
-  run({ id, cell, number, code }) {
+  run({ id, cell, number, code, pipes }) {
     if (cell <= this.#begun) return;
-    const { origins, browser } = this.#parts;
+    const { origins, browser, children } = this.#parts;
     const origin = origins.begin(cell, number);
+    children.begin(origin, pipes);
     const running = { __proto__: null, id, origin, source: new Source(code, number), outcome: null };
     // never from within the inspector's own dispatch, nor from a stream's callback: both must survive a stop
     this.#soon(running, () => {
@@ -58,7 +59,7 @@ class Cells {
         const content = describe(error);
         this.#parts.channel.send({ type: 'error', cell: origin.serial, content }, { type: 'answer', id, content: { status: 'error', ...content } });
         this.#running = null;
-        origin.open = false;
+        origin.end();
       }
     });
   }
@@ -100,9 +101,10 @@ class Cells {
       return this.#end(running, { __proto__: null, failure: describeSyntax(running.source.failure(outcome), running.source.code) });
     }
     if ('thrown' in outcome) return this.#end(running, { __proto__: null, failure: describe(outcome.thrown) });
-    if (!types.isPromise(outcome.value)) return this.#afterPictures(running, outcome.value);
+    const value = running.source.isBoxed ? outcome.value[outcome.value.length - 1] : outcome.value;
+    if (!types.isPromise(value)) return this.#afterPictures(running, value);
     own.then(
-      outcome.value,
+      value,
       (value) => this.#afterPictures(running, value),
       (reason) => this.#end(running, { __proto__: null, failure: describe(reason) }),
     );
@@ -134,14 +136,14 @@ class Cells {
     const { channel, modules, origins, outputs } = this.#parts;
     const { origin } = running;
     if (origin.interrupted) forgetUnfinished(modules);
-    outputs.flush(origin);
+    outputs.flush();
     const { outcome } = running;
     running.outcome = { __proto__: null, failure: outcome.failure ?? interrupted() }; // if showing the value is stopped, it is not tried again
     const { failure, shown } = origins.run(origin, () => this.#say(outcome));
     const content = failure ? { status: 'error', ...failure } : { status: 'ok' };
     channel.send(...shown, { type: 'answer', id: running.id, content });
     this.#running = null; // last: who is stopped before it answers again
-    origin.open = false;
+    origin.end();
   }
 
   /** Say the failure; return it, and what shows the value, which leaves with the answer where nothing is said after it. */

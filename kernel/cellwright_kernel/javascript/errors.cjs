@@ -14,6 +14,9 @@ const { own } = require('./own.cjs');
 const { Array, Error, Map, Math, Number, Object, String, process } = globalThis;
 
 const MAX_LINES = 80;
+const MAX_CHARS = 10_000; // of what an error's first line says
+const MAX_LINE_CHARS = 2 * MAX_CHARS; // what is cut already has a sentence about it
+const MAX_MESSAGE_CHARS = 1024 * 1024;
 const UNTOLD =
   'Something was thrown that cannot be told. Usually a cell has changed what JavaScript itself needs, such as a method of Array. ' +
   'Put it back, or restart the kernel.';
@@ -40,6 +43,7 @@ function installErrors() {
     // Playwright reads the name of its own function out of such a stack, for its messages
     const isForPlaywright = !error.message && sites.length > 0 && isOfPlaywright(sites[0]);
     let stack = heading(error);
+    shortenMessage(error);
     for (let at = 0; at < sites.length; at++) {
       const site = sites[at];
       if (isOwn(site) || (isForPlaywright && isOfPlaywright(site))) stack += `\n    at ${place(String(site))}`;
@@ -48,13 +52,30 @@ function installErrors() {
   };
 }
 
+/**
+ * The inspector copies an error's message some ten times before it hands the error out: one of 100 MB was the kernel's end.
+ * It asks for the stack first.
+ */
+function shortenMessage(error) {
+  try {
+    const found = Object.getOwnPropertyDescriptor(error, 'message');
+    if (typeof found?.value !== 'string' || found.value.length <= MAX_MESSAGE_CHARS) return;
+    Object.defineProperty(error, 'message', { ...found, value: shortened(found.value, MAX_MESSAGE_CHARS) });
+  } catch {} // it is frozen, or a proxy
+}
+
+function shortened(text, chars) {
+  const missing = text.length - chars;
+  return missing > 0 ? `${text.slice(0, chars)}... ${missing} more characters` : text;
+}
+
 function isOfPlaywright(site) {
   return site.getScriptNameOrSourceURL()?.startsWith(PLAYWRIGHT) ?? false;
 }
 
 function heading(error) {
   try {
-    return own.errorText(error);
+    return shortened(own.errorText(error), MAX_CHARS);
   } catch {
     return 'Error';
   }
@@ -71,7 +92,7 @@ function isOwn(site) {
 function place(frame) {
   return frame.replace(CELL, (_, number, line, column) => {
     const [ofLine, from, by] = shifts.get(number) ?? [0, 0, 0];
-    const moved = Number(line) === ofLine && Number(column) > from ? Number(column) - by : column;
+    const moved = Number(line) === ofLine && Number(column) > from + by ? Number(column) - by : column;
     return `<cell ${number}>:${line}:${moved}`;
   });
 }
@@ -146,7 +167,7 @@ function content(ename, evalue, lines) {
 }
 
 function wellFormed(text) {
-  return own.toWellFormed(String(text));
+  return own.toWellFormed(shortened(String(text), MAX_LINE_CHARS));
 }
 
 function nameOf(error) {

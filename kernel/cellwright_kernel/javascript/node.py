@@ -3,7 +3,7 @@
 Flows in: requests and interrupts. Flows out: messages, handed on in the order in which they came, what child processes
 wrote to Node's own output, and how the process ended. Decided here: how Node is started; that what its children wrote
 stands after what Node said before it started them, and before what it says next; that Node dies with this process; and
-what is said when its heap was full.
+what is said when its heap was full. The pipes that children write to: `children.py`.
 
 The pipes: requests and interrupts go in and messages come out as JSON, one a line. What goes in is read by a thread of
 Node's that listens while a cell runs, and the end of such a pipe is the end of Node. A cell goes past it to the main
@@ -15,7 +15,6 @@ keeps requests back meanwhile.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import fcntl
 import json
@@ -31,6 +30,7 @@ from typing import Any, Final
 import orjson
 import playwright
 
+from cellwright_kernel.javascript.children import LATEST, ChildPipes
 from cellwright_kernel.javascript.clipboard import ClipboardCalls
 from cellwright_kernel.javascript.helper_calls import HelperCalls
 from cellwright_kernel.javascript.publisher import Publisher
@@ -58,6 +58,8 @@ _TURNS_OF_SIGNAL: Final = 3
 """Turns of asyncio's loop: one finds that a signal has come, the next reads of which kind, and one calls its handler."""
 _CHILD: Final = b'{"type":"child"}'
 """The line by which Node says that a child process is being started."""
+_CHILD_WITH_PIPES: Final = b'{"type":"child","pipes":true}'
+"""The same, of one that writes to its cell's pipes."""
 _LAST_WORDS: Final = re.compile(r"<--- Last few GCs|FATAL ERROR:|# Fatal error|----- Native stack trace")
 """How Node begins when it reports its own end; that is for our log, not for the model."""
 _OF_INSPECTOR: Final = "Waiting for the debugger to disconnect...\n"
@@ -95,10 +97,11 @@ class Node:
         self._pipes: _Pipes | None = None
         self._rest = bytearray()  # of a line that has not come whole
         self._answers: dict[int, asyncio.Future[Message | None]] = {}
-        self._raw: dict[str, _Raw] = {}
-        self._written = select.epoll()  # asked before every line, and cheaper than two reads that find nothing
+        self._children: ChildPipes | None = None
         self._last_words = ""
         self._requests = 0
+        self._cell = 0
+        """Number of the request by which a cell was begun last."""
         self._interrupted = 0
         """Serial number of the latest cell that was interrupted."""
         self._straight: Message | None = None  # the cell that went past the listening thread last
@@ -124,11 +127,9 @@ class Node:
         for fd in (*handed, out[1], err[1]):
             os.close(fd)
         loop = asyncio.get_running_loop()
-        self._raw = {"stdout": _Raw(out[0]), "stderr": _Raw(err[0])}
-        for name, raw in self._raw.items():
-            os.set_blocking(raw.fd, False)
-            self._written.register(raw.fd, select.EPOLLIN)
-            loop.add_reader(raw.fd, self._on_raw, name)
+        self._children = ChildPipes(self._write_raw, self._on_raw)
+        self._children.add(out[0], "stdout")
+        self._children.add(err[0], "stderr")
         os.set_blocking(pipes.messages[0], False)
         loop.add_reader(pipes.messages[0], self._read)
         await pipes.open_requests()
@@ -142,6 +143,9 @@ class Node:
             return answer
         self._requests += 1
         request = request | {"id": self._requests}
+        if request["do"] == "run":
+            self._cell = self._requests
+            request["pipes"] = self._children_pipes.begin(request["cell"])
         if request["do"] == "run" and not self._interrupted and self._pipes.send_straight(request):
             self._straight = request
         else:
@@ -181,8 +185,8 @@ class Node:
         assert self._pipes is not None  # noqa: S101 - as above
         data = _read_some(self._pipes.messages[0])
         lines = self._whole_lines(data or b"")
-        if _CHILD not in lines:
-            self._read_children()
+        if _CHILD not in lines and _CHILD_WITH_PIPES not in lines:
+            self._children_pipes.read()
         for line in lines:
             self._take(line)
         if data == b"":
@@ -198,8 +202,10 @@ class Node:
 
     def _take(self, line: bytes) -> None:
         message = _message(line)
-        if line == _CHILD:
-            self._read_children()
+        if message["type"] == "child":
+            self._children_pipes.read()
+            if "pipes" in message:
+                self._children_pipes.used()
         elif message["type"] == "ask":
             self._calls.take(message)
         elif message["type"] == "failed":
@@ -207,7 +213,9 @@ class Node:
         elif message["type"] != "answer":
             self._publisher.take(message)
         else:
-            self._read_children()
+            self._children_pipes.read()
+            if message["id"] == self._cell:
+                self._children_pipes.end()
             self._publisher.flush()
             self._answer(message["id"], message["content"])
 
@@ -222,47 +230,43 @@ class Node:
         else:
             self._tell({"do": "fail", "cell": serial, "interrupted": serial <= self._interrupted})
 
-    def _read_children(self) -> None:
-        if not self._written.poll(0):
-            return
-        for name in tuple(self._raw):
-            self._read_raw(name)
-
     def _answer(self, number: int, content: Message | None) -> None:
         answer = self._answers.pop(number, None)
         if answer is not None and not answer.done():
             answer.set_result(content)
 
-    def _on_raw(self, name: str) -> None:
+    def _on_raw(self) -> None:
         if not self.ended.is_set():
             self._read()  # what Node has said may have to come first
-        self._read_raw(name)
+        self._children_pipes.read()
 
-    def _read_raw(self, name: str) -> None:
-        raw = self._raw.get(name)
-        while raw is not None and (data := _read_some(raw.fd)) is not None:
-            text = raw.decoder.decode(data, final=not data)
-            if text:
-                self._write_raw(name, text)
-            if not data:
-                asyncio.get_running_loop().remove_reader(raw.fd)
-                os.close(raw.fd)
-                raw = self._raw.pop(name) and None
-
-    def _write_raw(self, name: str, text: str) -> None:
-        text = text.replace(_OF_INSPECTOR, "")
-        found = _LAST_WORDS.search(text) if name == "stderr" and not self._last_words else None
-        if found:
-            self._last_words, text = text[found.start() :], text[: found.start()].rstrip("\n")
-        elif self._last_words:
-            self._last_words += text
-            return
+    def _write_raw(self, serial: int, name: str, text: str, missing: int) -> None:
+        text = text if serial != LATEST else self._without_last_words(name, text)
         if text:
-            self._publisher.write(self._publisher.latest, name, text)
+            self._publisher.write(serial or self._publisher.latest, name, text, missing)
+
+    def _without_last_words(self, name: str, text: str) -> str:
+        """Keep back what Node itself says of its end."""
+        text = text.replace(_OF_INSPECTOR, "")
+        if self._last_words:
+            self._last_words += text if name == "stderr" else ""
+            return text if name == "stdout" else ""
+        found = _LAST_WORDS.search(text) if name == "stderr" else None
+        if not found:
+            return text
+        self._last_words = text[found.start() :]
+        return text[: found.start()].rstrip("\n")
+
+    @property
+    def _children_pipes(self) -> ChildPipes:
+        assert self._children is not None  # noqa: S101 - for the type checker; it was started
+        return self._children
 
     def _at_end(self) -> None:
         assert self._pipes is not None  # noqa: S101 - as above
         asyncio.get_running_loop().remove_reader(self._pipes.messages[0])
+        self._children_pipes.read_rest()
+        self._children_pipes.end()
         if self._last_words:
             os.write(2, self._last_words.encode(errors="replace"))
         if _HEAP_FULL in self._last_words:
@@ -272,14 +276,6 @@ class Node:
         self.ended.set()
         for number in tuple(self._answers):
             self._answer(number, None)
-
-
-class _Raw:
-    """Node's own standard output or error."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
 
 class _Pipes:

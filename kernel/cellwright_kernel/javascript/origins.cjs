@@ -6,13 +6,18 @@
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 
+const { Math } = globalThis;
+
 const ROOM_BYTES = 64 * 1024 * 1024;
+const LATE_BYTES = 4 * 1024 * 1024; // as in python/origin.py
 
 /** One cell, as the sender of outputs. Lives as long as anything that it started. */
 class Origin {
   serial;
   number;
   room = ROOM_BYTES; // bytes that it may still send; what comes after is cut at the source
+  reserve = 0; // once it has ended: bytes that what it shows may take besides; a picture now and then is no flood
+  extras = 64; // values and shown texts that it may still send after that, each of at most 64 KiB
   surplus = null; // what came after
   interrupted = false;
   open = true;
@@ -21,6 +26,13 @@ class Origin {
   constructor(serial, number) {
     this.serial = serial;
     this.number = number;
+  }
+
+  /** What it left running may still say something. */
+  end() {
+    this.open = false;
+    this.reserve = Math.max(0, this.room - LATE_BYTES);
+    this.room -= this.reserve;
   }
 }
 

@@ -17,7 +17,7 @@ const { apply } = Reflect;
 
 const CELLS_SCORE = '1000'; // as in processes.py
 
-function installProcess(outputs, origins) {
+function installProcess(outputs, origins, children) {
   for (const name of ['stdout', 'stderr']) {
     process[name].write = (chunk, encoding, done) => {
       const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString();
@@ -34,7 +34,7 @@ function installProcess(outputs, origins) {
     uncaughtException: (error) => tell(outputs, origins, 'Uncaught exception', error),
     unhandledRejection: (reason) => tell(outputs, origins, 'Unhandled promise rejection', reason),
   });
-  announceChildren(outputs);
+  announceChildren(outputs, origins, children);
 }
 
 /** Also where cells remove all listeners, as code does that tests itself: without one, Node ends. */
@@ -53,12 +53,13 @@ function keepListening(listeners) {
   listen();
 }
 
-function announceChildren(outputs) {
+function announceChildren(outputs, origins, children) {
   for (const name of ['exec', 'execFile', 'execFileSync', 'execSync', 'fork', 'spawn', 'spawnSync']) {
     const native = childProcess[name];
     const announced = (...args) => {
-      outputs.child();
-      const child = native(...args);
+      const redirected = children.redirected(origins.current(), name, args);
+      outputs.child(redirected !== null);
+      const child = native(...(redirected ?? args));
       if (child?.pid) goesFirst(child.pid);
       return child;
     };

@@ -76,13 +76,13 @@ class Publisher:
             case "stream":
                 self.write(serial, message["name"], message["text"], message.get("missing", 0))
             case "log":
-                note = {"missing_chars": message["missing"]} if message.get("missing") else {}
-                self._show(serial, {"text/plain": message["text"]}, "log", note)
+                self._show(serial, {"text/plain": message["text"]}, "log", _missing(message))
             case "shown":
-                self._show(serial, message["data"], message["source"], {})
+                self._show(serial, message["data"], message["source"], _missing(message))
             case "result":
-                content = {"data": {"text/plain": message["text"]}, "metadata": {"cellwright": {"source": "result"}}}
-                self._send(serial, "execute_result", content | {"execution_count": self._number(serial)})
+                shown = {"data": {"text/plain": message["text"]}, "metadata": {"cellwright": {"source": "result"}}}
+                content: Message = {**shown, "execution_count": self._number(serial)}
+                self._send(serial, "execute_result", content, _missing(message))
             case "error":
                 self._send(serial, "error", message["content"])
 
@@ -158,3 +158,10 @@ class Publisher:
     def _number(self, serial: int) -> int:
         cell = self._cells.get(serial)
         return cell.number if cell else 0
+
+
+def _missing(message: Message) -> dict[str, Any]:
+    """Return the notes of what Node left out of a text: how many characters, and after how many."""
+    if not message.get("missing"):
+        return {}
+    return {"missing_chars": message["missing"], "missing_at": message.get("missing_at", 0)}

@@ -7,6 +7,7 @@
 
 const { Asks } = require('./asks.cjs');
 const { Channel } = require('./channel.cjs');
+const { Children } = require('./children.cjs');
 const { installClipboard } = require('./clipboard.cjs');
 const { Origins } = require('./origins.cjs');
 const { Outputs } = require('./outputs.cjs');
@@ -45,8 +46,9 @@ installClipboard(asks);
 installUi(asks, () => browser.connected);
 const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
-const cells = new Cells({ channel, origins, outputs, evaluator, browser, modules });
-installProcess(outputs, origins);
+const children = new Children();
+const cells = new Cells({ channel, children, origins, outputs, evaluator, browser, modules });
+installProcess(outputs, origins, children);
 browser.loading = modules.loading = (load, patienceMs) => interrupts.loading(load, patienceMs);
 cells.wasInterrupted = (serial) => interrupts.wasAsked(serial);
 cells.wasStopped = (serial) => interrupts.wasStopped(serial);

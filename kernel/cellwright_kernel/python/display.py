@@ -81,9 +81,9 @@ class Show:
         content["execution_count" if msg_type == "execute_result" else "transient"] = (
             getattr(current_origin(), "number", 0) if msg_type == "execute_result" else {}
         )
-        size = sum(map(len, data.values()))
         if "text/plain" in data:
             data["text/plain"] = clean(data["text/plain"])
+        size = sum(map(_size, data.values()))
         self._writer.message(current_origin(), msg_type, content, size=size, metadata={"cellwright": note})
 
 
@@ -186,7 +186,7 @@ class Publisher(DisplayPublisher):  # type: ignore[misc]
             "transient": transient or {},
         }
         msg_type = "update_display_data" if update else "display_data"
-        self.writer.message(current_origin(), msg_type, content, size=sum(len(str(part)) for part in shown.values()))
+        self.writer.message(current_origin(), msg_type, content, size=sum(map(_size, shown.values())))
 
     def clear_output(self, wait: bool = False) -> None:
         """Take back what the cell has shown so far."""
@@ -222,3 +222,9 @@ def _bundle(picture: Picture) -> tuple[dict[str, str], dict[str, Any]]:
     text = base64.b64encode(picture.data).decode("ascii")
     metadata: dict[str, Any] = {"width": picture.width, "height": picture.height}
     return {picture.media_type: text}, metadata if picture.notice is None else {**metadata, "notice": picture.notice}
+
+
+def _size(part: object) -> int:
+    """Bytes that it takes as UTF-8."""
+    text = str(part)
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))

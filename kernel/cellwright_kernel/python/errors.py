@@ -19,6 +19,10 @@ from pathlib import Path
 from types import TracebackType
 
 _MAX_LINES = 80
+_MAX_MESSAGE_CHARS = 1024 * 1024
+"""What is longer is cut before it is formatted: an error with 80 MiB of text took seven seconds, and the sandbox with it."""
+_CUT_CHARS = 8_000
+"""So much is left of it; with its frames it is shown whole, and with it how much is missing."""
 _MAX_FRAMES = 600
 """Frames looked at on either end; an endless recursion has many more."""
 _HEADINGS = ("Traceback (most recent call last):", "Exception Group Traceback (most recent call last):")
@@ -62,7 +66,8 @@ def describe(error: BaseException, before: tuple[str, ...] = (), after: tuple[st
     lines = _bounded(list(_lines(error)))
     if isinstance(error, SystemExit) and error.code is None:
         lines[-1] = "SystemExit"
-    return Failure(type(error).__name__, _text(error), (*before, *lines, *after))
+    value = _shortened(_text(error))
+    return Failure(type(error).__name__, value, (*before, *lines, *after))
 
 
 def as_interrupt(error: BaseException) -> BaseException:
@@ -136,10 +141,29 @@ def _keep_own_frames(trace: traceback.TracebackException, seen: set[int]) -> Non
     if id(trace) in seen:
         return
     seen.add(id(trace))
+    _shorten_message(trace)
     trace.stack[:] = [frame for frame in trace.stack if is_own_file(frame.filename)]
     for other in (trace.__cause__, trace.__context__, *(trace.exceptions or ())):
         if other is not None:
             _keep_own_frames(other, seen)
+
+
+def _shorten_message(trace: traceback.TracebackException) -> None:
+    """Cut what it was told to say; the exception itself stays as it is."""
+    for name in ("_str", "msg", "text"):  # a message, and of a syntax error also what it says and where
+        said = getattr(trace, name, None)
+        if isinstance(said, str):
+            setattr(trace, name, _shortened(said))
+    if isinstance(notes := trace.__notes__, list):
+        trace.__notes__ = [_shortened(note) if isinstance(note, str) else note for note in notes]
+
+
+def _shortened(text: str) -> str:
+    """Leave out the middle of a text that is far too long."""
+    if len(text) <= _MAX_MESSAGE_CHARS:
+        return text
+    half = _CUT_CHARS // 2
+    return f"{text[:half]}[... {len(text) - 2 * half:,} characters left out ...]{text[-half:]}"
 
 
 def _trimmed(trace: TracebackType | None) -> TracebackType | None:

@@ -15,6 +15,9 @@ from typing import Any
 ROOM_BYTES = 64 * 1024 * 1024
 """What one cell may send; what comes after is cut here, at the source."""
 
+LATE_BYTES = 4 * 1024 * 1024
+"""What texts of one cell may take after it has ended: whoever forgot what still writes reads no more of it."""
+
 EXTRAS = 64
 """Results, shown texts and images that it may still send after that, each of at most 64 KiB."""
 
@@ -30,6 +33,8 @@ class Origin:
     """Header of its execute_request: the parent of every message of this cell."""
     room: int = ROOM_BYTES
     """Bytes that it may still send."""
+    reserve: int = 0
+    """Once it has ended: bytes that what it shows may take besides. A picture now and then is no flood."""
     extras: int = EXTRAS
     short: int = 0
     """Short messages that it has sent."""
@@ -40,6 +45,19 @@ class Origin:
 
     def __post_init__(self) -> None:
         self.msg_id = str(self.parent.get("msg_id", ""))
+
+    def end(self) -> None:
+        """Note that the cell has ended; what it left running may still send."""
+        if self.running:
+            self.running = False
+            self.reserve = max(0, self.room - LATE_BYTES)
+            self.room -= self.reserve
+
+    def take_for_shown(self, size: int) -> None:
+        """Take bytes of what it may still send for something it shows."""
+        of_reserve = min(size, self.reserve)
+        self.reserve -= of_reserve
+        self.room -= size - of_reserve
 
 
 CURRENT: ContextVar[Origin] = ContextVar("cellwright_origin")

@@ -6,7 +6,9 @@ here: the order, what is one message, and what is cut. Each cell gets a pair of 
 what a child writes after its cell ended still arrives in the old pipe. Before every write in Python the pipes are
 drained, so `print(1)`, a child's 2 and `print(3)` stay in order. A run of writes to one stream is sent when the other
 stream speaks, when something else is shown, at the cell's end, at 64 KiB, or after 100 ms. What a cell says after its first
-200 messages is gathered likewise, whatever it is said to: code says things faster than messages are read.
+200 messages is gathered likewise, whatever it is said to: code says things faster than messages are read. A cell that has
+ended has little room (`origin.py`), and its pipes are read slowly (`late_pace.py`): what it left running must not stand
+before what the next one says.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 
 from cellwright_kernel import stretches
 from cellwright_kernel.iopub import Gate, Iopub
+from cellwright_kernel.late_pace import TELL_EVERY_S, LatePace
 from cellwright_kernel.python.last_pipes import PipesGiver
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
 from cellwright_kernel.python.origin import Origin
@@ -59,6 +62,10 @@ class Writer:
         self._stretches = stretches.Stretches()
         self._overflows: dict[Origin, Overflow] = {}
         self._pipes: dict[int, _Pipe] = {}
+        self._pace = LatePace()
+        self._paused: list[int] = []  # pipes of ended cells, until they may be read again
+        self._told_at = 0.0
+        """When it was told last what ended cells say beyond their room."""
         self._epoll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._asleep = False
@@ -83,7 +90,7 @@ class Writer:
             self._drain()
             self._flush()
             self._flush_overflow(origin)
-            origin.running = False
+            origin.end()
 
         self._gate.run(act)
 
@@ -149,7 +156,7 @@ class Writer:
                 return
             self._flush()
             notes = metadata or {}
-            if size > origin.room:
+            if size > origin.room + origin.reserve:
                 short = shortened(content.get("data", {})) if origin.extras > 0 else None
                 if short is None:
                     self._overflow(origin).count_item()
@@ -157,7 +164,7 @@ class Writer:
                 origin.extras -= 1
                 notes = {**notes, "cellwright": {**notes.get("cellwright", {}), **short}}
             else:
-                origin.room -= size
+                origin.take_for_shown(size)
             self._flush_overflow(origin)
             self._send(origin, msg_type, content, notes, size)
 
@@ -307,11 +314,19 @@ class Writer:
                 return False
             self._iopub.greet()
             return False
+        is_late = not pipe.origin.running
+        if is_late and not self._pace.allows():
+            if fd not in self._paused:  # another thread may have found it ready in the same moment
+                self._epoll.unregister(fd)
+                self._paused.append(fd)
+            return False
         try:
             data = self._box.land(fd, pipe.name, pipe.origin.msg_id)
         except BlockingIOError:
             return False
         if data:
+            if is_late:
+                self._pace.spend(len(data))
             self._take(pipe.origin, pipe.name, pipe.decoder.decode(data))
             self._box.taken()
         else:  # the last child that had it is gone
@@ -333,12 +348,20 @@ class Writer:
             self._read(fd)
         if self._wake in ready:
             os.eventfd_read(self._wake)
-        if self._run is not None and time.monotonic() - self._run_since >= _FLUSH_AFTER_S:
+        now = time.monotonic()
+        if self._run is not None and now - self._run_since >= _FLUSH_AFTER_S:
             self._flush()
-        for origin in [origin for origin in self._overflows if not origin.running]:
-            self._flush_overflow(origin)
-            del self._overflows[origin]
-        self._asleep = not ready and self._run is None
+        if self._paused and self._pace.allows():
+            for fd in self._paused:
+                self._epoll.register(fd, select.EPOLLIN)
+            self._paused = []
+        ended = [origin for origin in self._overflows if not origin.running]
+        if ended and now - self._told_at >= TELL_EVERY_S:
+            self._told_at = now
+            for origin in ended:
+                self._flush_overflow(origin)
+                del self._overflows[origin]
+        self._asleep = not (ready or self._run or self._paused or ended)
 
     def _in_child(self) -> None:
         self.forked = ForkedText()

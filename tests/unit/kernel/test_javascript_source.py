@@ -28,8 +28,8 @@ process.stdout.write(JSON.stringify(first))
 """
 
 SAME = (
-    "1 + 1",
     "",
+    "'use strict'",
     "// import nothing",
     "const text = 'import x from \"y\"'",
     "function f() {\n  return { a: 1 }\n}",
@@ -38,7 +38,6 @@ SAME = (
     "{ let inner = 1; inner }",
     "class A {\n  import() {}\n}",
     "let broken = {",
-    "important = { a: 1 }",
 )
 
 CHANGED = {
@@ -50,13 +49,18 @@ CHANGED = {
     "import 'fs'": "await esmod$('fs', undefined, []);",
     "import fs from 'fs'": 'const { "default": fs } = await esmod$(\'fs\', undefined, ["default"]);',
     "import * as all from 'fs'": "const all = await esmod$('fs', undefined, []);",
-    "import {\n  a as b,\n} from 'm'\nb": 'const { "a": b } = await esmod$(\'m\', undefined, ["a"]);\n\n\nb',
+    "import {\n  a as b,\n} from 'm'\nb": 'const { "a": b } = await esmod$(\'m\', undefined, ["a"]);\n\n\n;[b]',
     "import d, * as ns from 'm'": 'const ns = await esmod$(\'m\', undefined, ["default"]), { "default": d } = ns;',
     "import j from './a.json' with { type: 'json' }": (
         "const { \"default\": j } = await esmod$('./a.json', { with: { type: 'json' } }, [\"default\"]);"
     ),
-    "await import('x')": "await esmod$('x')",
-    "f(() => import('x'), import.meta.url)": "f(() => esmod$('x'), import_meta.url)",
+    "await import('x')": "[await esmod$('x')]",
+    "import('x')": "[esmod$('x')]",
+    "import.meta": "[import_meta]",
+    "1 + 1": "[1 + 1]",
+    "a()\nb ; // so": "a()\n;[b ]; // so",
+    "important = { a: 1 }": "[important = { a: 1 }]",
+    "f(() => import('x'), import.meta.url)": "[f(() => esmod$('x'), import_meta.url)]",
     "export const a = 1": "       const a = 1",
     "export default 5": "               5",
     "const a = 1\nexport { a }": "const a = 1\n            ",

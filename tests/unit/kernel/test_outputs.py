@@ -132,6 +132,15 @@ def test_late_output_cannot_push_out_what_the_cell_says(gathered):
     assert found[-1] == "[480 outputs with 4,240 characters that came late from earlier cells are left out here.]"
 
 
+def test_late_output_is_counted_whole_where_it_is_not_kept(gathered):
+    for _ in range(3):
+        gathered.outputs.add(wrote("y" * 50_000_000), of_cell=1)
+        gathered.outputs.add(logged("own"))
+    assert gathered.texts()[-1] == (
+        "[2 outputs with 100,000,002 characters that came late from earlier cells are left out here.]"
+    )
+
+
 def test_one_thing_in_several_encodings_is_one_item(gathered):
     data = {"text/plain": "<Image>", "image/png": picture(), "image/jpeg": picture(form="JPEG")}
     assert [o.media_type for o in gathered.of(shown(data))] == ["image/png"]

@@ -107,4 +107,5 @@ async def test_what_makes_new_ones_without_end_is_ended_whole(kernel):
     killed = await processes.kill_all(kernel.pid, MARK)
     assert len(killed) > 60
     assert Path(sys.executable).name in killed.values(), "many are told of by their names"
+    await processes.gone(killed)
     assert processes.of_kernel(kernel.pid, MARK) == []
