@@ -41,7 +41,7 @@ _ANSWERED_S: Final = 0.02
 
 
 async def run(settings: HostSettings) -> None:
-    """Serve until SIGTERM or SIGINT, or until the pipe at standard input is closed, then stop everything in order.
+    """Serve until the pipe at standard input is closed, then stop everything in order; where there is none, until SIGTERM or SIGINT.
 
     Args:
         settings: What to start.
@@ -225,13 +225,31 @@ async def _reap() -> None:
 
 
 def _stop_when_told(stop: asyncio.Event) -> None:
+    """Where there is a leash, its end alone is heeded: a signal may come from a cell, which has our uid, and would end the sandbox."""
     loop = asyncio.get_running_loop()
+    has_leash = _has_leash()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    with contextlib.suppress(OSError):
+        if not has_leash:
+            loop.add_signal_handler(number, stop.set)
+        elif os.getpid() == 1:
+            # a pid namespace's first process is sent no signal that it does not handle, from inside or out, but for SIGKILL from out
+            signal.signal(number, signal.SIG_DFL)
+        else:
+            loop.add_signal_handler(number, _unheeded)  # ignored, it would be so in all that we start
+    if has_leash:
+        loop.add_reader(0, _read_leash, stop)
+
+
+def _has_leash() -> bool:
+    try:
         kind = os.fstat(0).st_mode
-        if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
-            loop.add_reader(0, _read_leash, stop)
+    except OSError:
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+
+
+def _unheeded() -> None:
+    """A signal that ends nothing."""
 
 
 def _read_leash(stop: asyncio.Event) -> None:

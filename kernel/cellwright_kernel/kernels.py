@@ -91,6 +91,7 @@ class Kernels:
         self._lanes: dict[Language, Lane] = {}
         self._running: RunningCell | None = None
         self._notices: list[str] = []
+        self._is_leaving = False
         self._group = asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
@@ -100,8 +101,8 @@ class Kernels:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_leaving = True
         for lane in self._lanes.values():
-            lane.is_leaving = True
             if lane.mending is not None:
                 lane.mending.cancel()
         if self._running is not None:
@@ -159,10 +160,9 @@ class Kernels:
             NoKernel: the language is not offered.
         """
         self._lane(language)
-        if self._running is None or self._running.request.language != language:
-            return False
-        self._running.ladder.ask()
-        return True
+        if is_running := self._running is not None and self._running.request.language == language:
+            self._running.ladder.ask()
+        return is_running
 
     async def restart(self, language: Language) -> int:
         """Replace a language's kernel by a new one; a cell that is running in it ends as interrupted.
@@ -239,7 +239,7 @@ class Kernels:
             cell.outputs.note(sentences.host_fault(error))
             status = "kernel_died"
         lane.running, self._running = None, None
-        if not is_sound and not lane.is_leaving and lane.mending is None:
+        if not is_sound and not self._is_leaving and lane.mending is None:
             was_killed = end == "given_up" and cell.message_id is not None
             lane.mending = self._group.create_task(self._mend(lane, was_killed=was_killed))
         cell.close(status, lane.generation, screen_changed=self._screen_changed())
@@ -316,6 +316,8 @@ class Kernels:
             return "kernel_died", False
         if lane.restart_asked:
             cell.outputs.note(sentences.restarted(left))
+        elif self._is_leaving:
+            cell.outputs.note(sentences.stopped())
         else:
             deadline_s = None if ladder.asked else ladder.deadline_s
             was_killed = ladder.rung == "kill_kernel"
@@ -384,12 +386,14 @@ class Kernels:
         lane.mending = None
 
     def _lane(self, language: Language) -> Lane:
+        if self._is_leaving:
+            raise NotUp(sentences.stopping())
         if language not in self._commands:
             offered = " or ".join(self._commands)
             raise NoKernel(f"There is no {language} kernel here. Nothing was executed. Use {offered}.")
-        if language not in self._lanes:
-            self._lanes[language] = Lane(language, self._new_outputs)
-        return self._lanes[language]
+        if (lane := self._lanes.get(language)) is None:
+            lane = self._lanes[language] = Lane(language, self._new_outputs)
+        return lane
 
 
 async def _first_of(*futures: asyncio.Future[Any]) -> None:

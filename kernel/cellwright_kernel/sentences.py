@@ -64,6 +64,16 @@ def restarted(left: Left) -> str:
     return " ".join([f"The {name} kernel was restarted on request while this cell ran. {_lost(name)}", *_others(left)])
 
 
+def stopped() -> str:
+    """Return what to say of a cell during which the kernel host was told to stop."""
+    return f"The cell was ended because its sandbox is being ended. Output up to then is kept. {_NOTHING_LEFT}"
+
+
+def stopping() -> str:
+    """Return what to say to a request that comes while the kernel host stops."""
+    return f"The sandbox is being ended, and takes no request any more. Nothing was executed. {_NOTHING_LEFT}"
+
+
 def died(left: Left, how: str) -> str:
     """Return what to say of a cell that took its kernel with it.
 
@@ -226,6 +236,9 @@ _KEPT: Final = (
     "Files and the browser with its pages are kept; pages in contexts that the code had made, and windows of programs "
     "that cells had started, are closed."
 )
+
+
+_NOTHING_LEFT: Final = "Its variables, files, windows and pages go with it. Open a new session to go on."
 
 
 def _others(left: Left) -> list[str]:

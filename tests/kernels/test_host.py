@@ -74,7 +74,9 @@ class Host:
 
 
 @contextmanager
-def started(home: Path, settings: HostSettings, door: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    home: Path, settings: HostSettings, door: Path, stdin: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[bytes]]:
     """Start a host on a socket of ours; afterwards nothing that it started may be left, neither process nor file."""
     own_tmp = door.parent / "tmp"
     own_tmp.mkdir()
@@ -85,7 +87,7 @@ def started(home: Path, settings: HostSettings, door: Path) -> Iterator[subproce
         process = subprocess.Popen(
             # the inside's own runtime: pyautogui is there, and not in the environment of the tests
             [str(PYTHON), "-W", "error", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()],
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             pass_fds=[listener.fileno()],
             env={"PATH": os.environ["PATH"], "TMPDIR": str(own_tmp), "PYTHONPATH": str(kernel_folder())},
         )
@@ -94,8 +96,14 @@ def started(home: Path, settings: HostSettings, door: Path) -> Iterator[subproce
     finally:
         process.kill()
         process.wait()
-        assert process.stdin is not None
-        process.stdin.close()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def let_go(process: subprocess.Popen[bytes]) -> None:
+    """Let go of its leash, which tells it to stop."""
+    assert process.stdin is not None
+    process.stdin.close()
 
 
 def left_of(home: Path) -> list[str]:
@@ -122,7 +130,7 @@ async def running(tmp_path: Path, **settings: object) -> AsyncIterator[Host]:
             async with httpx2.AsyncClient(transport=transport, base_url="http://inside", timeout=30) as client:
                 host = Host(process, client)
                 yield host
-            process.send_signal(signal.SIGTERM)
+            let_go(process)
             assert process.wait(GUARD_S) == 0
         assert left_of(home) == []
         assert list((Path(short) / "tmp").iterdir()) == []
@@ -272,9 +280,35 @@ async def test_stopping_in_the_middle_of_a_cell_is_orderly(tmp_path):
             cell = group.create_task(host.execute("print('on'); import time; time.sleep(60)"))
             while not any(event.type == "heartbeat" for event in host.events):  # noqa: ASYNC110 - read by another task
                 await asyncio.sleep(0.05)
-            host.process.send_signal(signal.SIGTERM)
+            let_go(host.process)
         status, outputs = cell.result()
-        assert (status, outputs[0].text) == ("interrupted", "on\n")
+        assert (status, [output.text for output in outputs]) == (
+            "interrupted",
+            [
+                "on\n",
+                "The cell was ended because its sandbox is being ended. Output up to then is kept. Its variables, files, windows "
+                "and pages go with it. Open a new session to go on.",
+            ],
+        )
+
+
+async def test_where_there_is_a_leash_no_signal_that_a_cell_may_send_stops_it(host):
+    await host.texts("before = 1; import os, signal")
+    sent = f"for number in (signal.SIGINT, signal.SIGTERM) * 3: os.kill({host.process.pid}, number)"
+    assert (await host.execute(f"{sent}\nimport time; time.sleep(0.3); log('on')"))[1][-1].text == "on"
+    assert await host.texts("log(before)") == ["1"]
+    assert await host.texts("import subprocess; log(subprocess.run(['sh', '-c', 'kill $$']).returncode)") == ["-15"]
+
+
+def test_without_a_leash_a_signal_stops_it(tmp_path):
+    made = HostSettings.model_validate({"door": "", "desktop": False})
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        (tmp_path / "home").mkdir()
+        with started(tmp_path / "home", made, Path(short) / "door", stdin=subprocess.DEVNULL) as process:
+            with httpx2.Client(transport=httpx2.HTTPTransport(uds=f"{short}/door"), base_url="http://inside") as client:
+                assert client.get("/ready", params={"timeout_s": "20"}, timeout=30).json()["ready"] is True
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(GUARD_S) == 0
 
 
 async def test_a_kernel_that_cannot_start_is_named_at_readiness(tmp_path):
