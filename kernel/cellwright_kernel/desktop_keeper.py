@@ -180,8 +180,8 @@ class DesktopKeeper:
     async def ensure_it_answers(self) -> list[str]:
         """See that the desktop answers, after a cell that had to be ended; return what to say of each page that did not.
 
-        A display or a window manager that does not is started again, which tells of itself; JavaScript that keeps a page from
-        answering is stopped.
+        A display or a window manager that does not is started again, which tells of itself; what keeps a page from answering is
+        stopped, or the page closed.
         """
         try:
             if not await self._desktop.end_if_silent():
