@@ -35,6 +35,7 @@ PAGES: dict[Language, str] = {
     "python": "log([one.url for one in context.pages], page.url)",
     "javascript": "console.log(context.pages().map((one) => one.url()), page.url())",
 }
+TITLE: dict[Language, str] = {"python": "log(await page.title())", "javascript": "console.log(await page.title())"}
 NEW: dict[Language, str] = {
     "python": "new = await context.new_page(); await new.goto('data:text/html,<title>new</title>'); log(await new.title())",
     "javascript": "globalThis.made = await context.newPage(); await made.goto('data:text/html,<title>new</title>'); "
@@ -121,6 +122,26 @@ async def test_a_language_that_connects_beside_a_page_that_answers_nothing_gets_
         async with asyncio.timeout(GUARD_S):
             while hung in renderers(session) or "hung" in "".join(await ok(session, "python", LIST)):  # noqa: ASYNC110 - another process makes it so
                 await asyncio.sleep(0.05)
+
+
+DYING = """
+import subprocess
+dying = subprocess.getoutput("pgrep -f type=renderer").split()
+for pid in dying: subprocess.run(["kill", "-STOP", pid], stderr=-3)
+killer = subprocess.Popen(["sh", "-c", "sleep 0.1; kill -9 " + " ".join(dying)], stderr=-3)
+"""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_page_that_is_just_crashing_is_replaced_before_the_cell_begins(
+    session: Session, language: Language
+) -> None:
+    await ok(session, "python", f"await page.goto({STILL!r})")
+    await ok(session, language, TITLE[language])
+    await ok(session, "python", DYING)
+    told, *title = await ok(session, language, TITLE[language])
+    assert told.startswith("The page was closed or has crashed: `page` is now another page of the same browser.")
+    assert title in ([""], [])
 
 
 async def test_a_page_that_answers_again_is_there_again(session: Session) -> None:
@@ -253,7 +274,6 @@ HALTS = (
     "import asyncio; halted = asyncio.ensure_future(page.evaluate('debugger')); await asyncio.sleep(0.3)"
 )
 HANGS = "try: await page.goto('chrome://hang')\nexcept Exception: pass"
-TITLE: dict[Language, str] = {"python": "log(await page.title())", "javascript": "console.log(await page.title())"}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
