@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from cellwright_kernel.desktop_keeper import DesktopKeeper
     from cellwright_kernel.screenshots import Screenshot
 
-_REAP_EVERY_S: Final = 1.0
+_REAP_EVERY_S: Final = 0.5
+"""A look takes a millisecond."""
 _ANSWERED_S: Final = 0.02
 
 
@@ -94,6 +95,7 @@ class Host:
         )
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
         self._begun = asyncio.Event()
+        self._looking = asyncio.Event()
         self._problems: tuple[str, ...] = ()
         self._versions: dict[str, str] = {}
 
@@ -145,12 +147,21 @@ class Host:
         try:
             await asyncio.shield(self._starting)
             if self._desktop is not None and self._desktop.usable.is_set():
+                looking = group.create_task(self._look_after_cells(self._desktop))
                 try:
                     await self._desktop.keep()
                 except Exception as error:
                     self.kernels.note(sentences.unkept(error))
+                finally:
+                    looking.cancel()
         finally:
             self._starting.cancel()
+
+    async def _look_after_cells(self, desktop: DesktopKeeper) -> None:
+        while True:
+            await self._looking.wait()
+            self._looking.clear()
+            await desktop.see_parts()
 
     async def _start(self) -> tuple[str, ...]:
         """Start desktop and Python kernel side by side; return what failed, each a sentence."""
@@ -191,7 +202,7 @@ class Host:
         if self._desktop is None:
             return True
         # once the answer is out: a look takes 0.07 ms
-        asyncio.get_running_loop().call_later(_ANSWERED_S, self._desktop.see_window_manager)
+        asyncio.get_running_loop().call_later(_ANSWERED_S, self._looking.set)
         return self._desktop.screen_changed
 
     def _new_desktop(self, folder: Path) -> DesktopKeeper:
@@ -218,7 +229,7 @@ def _limits(language: Language, processes: int | None, memory: MemoryLimit | Non
 
 
 async def _reap() -> None:
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     while True:
         await asyncio.sleep(_REAP_EVERY_S)
         seen = processes.reap_orphans(seen)
