@@ -195,8 +195,15 @@ class DesktopKeeper:
                 await self.usable.wait()
         return await self._browser.free_pages() if self._browser else []
 
-    def see_window_manager(self) -> None:
-        """See that clicks and keys arrive, after each cell: a window manager that a signal has stopped is started again."""
+    async def see_parts(self) -> None:
+        """See, after each cell, that the clipboard can be reached and that clicks and keys arrive.
+
+        A socket that was removed is made anew; a window manager that a signal has stopped is started again.
+        """
+        with contextlib.suppress(
+            OSError
+        ):  # the disk is full, say: who uses the clipboard is told that it cannot be reached
+            await self._clipboard.see_socket()
         if self._desktop.kill_stopped_window_manager() and self._is_watching:
             self.usable.clear()  # `keep` will notice, and set it again
 

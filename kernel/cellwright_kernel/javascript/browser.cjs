@@ -225,7 +225,7 @@ class BrowserLink {
       return; // somebody else has answered it
     }
     this.#outputs.notice(
-      `A ${dialog.type()}() dialog of the page was dismissed: ${inspect(dialog.message())}. ` +
+      `${dialog.type() === 'alert' ? 'An' : 'A'} ${dialog.type()}() dialog of the page was dismissed: ${inspect(dialog.message())}. ` +
         "To answer one yourself, register page.on('dialog', handler) before it opens.",
     );
   }

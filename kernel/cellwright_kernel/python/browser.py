@@ -233,7 +233,7 @@ class BrowserLink:
         except Exception:  # somebody else has answered it
             return
         self._say(
-            f"A {dialog.type}() dialog of the page was dismissed: {dialog.message!r}. "
+            f"{'An' if dialog.type == 'alert' else 'A'} {dialog.type}() dialog of the page was dismissed: {dialog.message!r}. "
             "To answer one yourself, register page.on('dialog', handler) before it opens."
         )
 
