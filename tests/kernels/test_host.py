@@ -423,3 +423,15 @@ async def test_javascript_has_its_page_after_an_interrupt_in_the_middle_of_loadi
     assert status == "timeout"
     status, outputs = await whole_host.execute("await page.evaluate('1 + 1')", language="javascript")
     assert (status, outputs[-1].text) == ("ok", "2")
+
+
+async def test_a_kernel_that_cannot_execute_any_more_says_why_and_is_replaced_before_the_deadline(host):
+    await host.texts("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))")
+    began = time.monotonic()
+    status, outputs = await host.execute("log('on')")
+    assert (status, time.monotonic() - began < 10) == ("kernel_died", True)
+    assert outputs[0].text == (
+        "The kernel itself failed at this cell (OSError: [Errno 24] Too many open files), and ends. Usually a cell has taken from "
+        "it what it needs, such as open files, or has changed what it works with."
+    )
+    assert await host.texts("log('on')") == ["on"]
