@@ -5,7 +5,7 @@
     browser.cdp_url               # "http://127.0.0.1:PORT"; the same again after a restart
     browser.version               # "Chrome/156.0.8078.108"
     how = await browser.watch()   # run it as long as the browser is used: it sizes new windows; returns how Chromium ended
-    await browser.free_pages()    # while it is watched: stops JavaScript that keeps a page from answering; returns sentences
+    await browser.free_pages()    # while it is watched: stops what keeps a page from answering, or closes it; returns sentences
     await browser.restart()       # a new process on the same profile, the same port
     await browser.viewport_origin()   # where the page's (0, 0) is on the screen
     browser.running, browser.fault    # True, None; or False and a sentence
@@ -45,8 +45,8 @@ _PORT_UP_S = 20.0
 """The port is up in 0.4 s on an idle machine."""
 
 _READY_S = 20.0
-_FREE_S = 4.0
-"""The next cell waits for it: time for one page that cannot be stopped."""
+_FREE_S = 8.0
+"""The next cell waits for it: time for pages that cannot be stopped, which takes 5 s."""
 
 _TOOLBAR = 87
 """Pixels that tab strip and toolbar take in Chromium 156: the first guess, corrected by measuring."""
@@ -193,7 +193,7 @@ class Browser:
         return self.fault or how
 
     async def free_pages(self) -> list[str]:
-        """Stop JavaScript that keeps a page from answering; return what to say of each such page."""
+        """Have every page answer, or close it; return what to say of each that did not."""
         if self._windows is None or not self.running:
             return []
         try:

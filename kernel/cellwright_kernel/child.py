@@ -60,6 +60,7 @@ class Child:
         log = folder / f"{name}.log"
         # setpriv: if the kernel host is killed, nobody else would end these (outside of a pid namespace).
         try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - at once; cells can remove it
             with log.open("wb") as out:
                 process = await create_subprocess_exec(
                     _found("setpriv"),
@@ -113,9 +114,12 @@ class Child:
 
     def log(self, last_bytes: int = 65536) -> str:
         """Return what it has written to stdout and stderr, or the last of it."""
-        with self._log.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - last_bytes))
-            return log.read().decode(errors="replace")
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - last_bytes))
+                return log.read().decode(errors="replace")
+        except FileNotFoundError:  # cells can remove it
+            return ""
 
     def tail(self, lines: int = 6) -> str:
         """Return the last lines of its log, indented, for an error message."""

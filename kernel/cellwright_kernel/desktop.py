@@ -23,27 +23,26 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from Xlib import X, Xatom
 from Xlib import display as xlib
 from Xlib.error import ConnectionClosedError, DisplayError
-from Xlib.protocol.event import ClientMessage
-from Xlib.xobject.drawable import Window as XWindow
 
 from cellwright_kernel.child import Child, NotUp
-from cellwright_kernel.display_life import answers
+from cellwright_kernel.display_life import answers, is_there
 from cellwright_kernel.held_keys import let_go
 from cellwright_kernel.processes import is_ending, is_stopped
 from cellwright_kernel.screenshots import Screenshot, Screenshots
+from cellwright_kernel.window_manager_life import frame_extents, window_manager_of
 from cellwright_kernel.wire import HostSettings
 
 _BACKGROUND = 0x3A5F7D
 """RGB. Not black, so that a black screenshot always means a fault."""
 _UP_S = 10.0
 """Xvnc is up in 0.1 s and openbox in 0.05 s; the rest is room for a machine under load."""
-_CAUSE_S = 0.2
+_CAUSE_S = 1.0
 _ANSWER_S = 3.0
 """What gives no answer for so long hangs. A display answers in 0.2 ms, and in 74 at most where five processes are busy on
 each core; a window manager in 26, and in 180."""
@@ -204,7 +203,7 @@ class Desktop:
             try:
                 async with asyncio.timeout(2 * _UP_S):
                     await child.wait_for(
-                        lambda: asyncio.to_thread(_window_manager_of, connection), "window manager", _UP_S
+                        lambda: asyncio.to_thread(window_manager_of, connection), "window manager", _UP_S
                     )
                     await self._see_it_answer(child, connection, _UP_S)
             finally:
@@ -216,10 +215,17 @@ class Desktop:
             waits = [group.create_task(child.ended()) for child in self._children.values()]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             # The window manager ends with the display, and may be noticed first; the cause is what should be named.
-            await asyncio.wait(waits, timeout=_CAUSE_S)
+            await self.display_is_seen()
             for wait in waits:
                 wait.cancel()
         return self.fault or "The desktop was stopped."
+
+    async def display_is_seen(self) -> None:
+        """Wait until it is known whether the display lives: it answers a new client, or has ended, or hangs."""
+        if self.has_display and not await asyncio.to_thread(is_there, self.display, _ANSWER_S):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CAUSE_S):  # nobody is there any more, and that it has ended is told at once
+                    await self._children["Xvnc"].ended()
 
     async def screenshot(self, known: Screenshot | None = None) -> Screenshot:
         """Take a picture of the whole desktop.
@@ -303,7 +309,7 @@ class Desktop:
     async def _see_it_answer(self, manager: Child, connection: xlib.Display, within_s: float) -> None:
         asking = connection.screen().root.create_window(0, 0, 1, 1, 0, X.CopyFromParent)
         await manager.wait_for(
-            lambda: asyncio.to_thread(_frame_extents, connection, asking), "window manager's answer", within_s
+            lambda: asyncio.to_thread(frame_extents, connection, asking), "window manager's answer", within_s
         )
 
     async def _end_silent(self, name: str) -> None:
@@ -360,27 +366,6 @@ async def _number_from(reader: int, said: bytearray) -> int | None:
     except BlockingIOError:
         return None
     return int(said) if said.endswith(b"\n") else None
-
-
-def _window_manager_of(connection: xlib.Display) -> int | None:
-    """Return the window that a running window manager names on the root, which it does once it manages windows."""
-    atom = connection.intern_atom("_NET_SUPPORTING_WM_CHECK")
-    found = connection.screen().root.get_full_property(atom, X.AnyPropertyType)
-    return int(found.value[0]) if found else None
-
-
-def _frame_extents(connection: xlib.Display, window: XWindow) -> list[int] | None:
-    """Ask the window manager how wide it would frame `window`, and return its answer once it is there.
-
-    openbox names itself on the root before it takes requests: of windows mapped right then, every third was never shown.
-    """
-    found = window.get_full_property(connection.intern_atom("_NET_FRAME_EXTENTS"), X.AnyPropertyType)
-    if found:
-        return list(found.value)
-    kind = connection.intern_atom("_NET_REQUEST_FRAME_EXTENTS")
-    request = ClientMessage(window=window, client_type=kind, data=(32, [0] * 5))
-    connection.screen().root.send_event(request, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
-    return None
 
 
 def _prepare_root(display: str) -> None:

@@ -180,8 +180,8 @@ class DesktopKeeper:
     async def ensure_it_answers(self) -> list[str]:
         """See that the desktop answers, after a cell that had to be ended; return what to say of each page that did not.
 
-        A display or a window manager that does not is started again, which tells of itself; JavaScript that keeps a page from
-        answering is stopped.
+        A display or a window manager that does not is started again, which tells of itself; what keeps a page from answering is
+        stopped, or the page closed.
         """
         try:
             if not await self._desktop.end_if_silent():
@@ -195,8 +195,15 @@ class DesktopKeeper:
                 await self.usable.wait()
         return await self._browser.free_pages() if self._browser else []
 
-    def see_window_manager(self) -> None:
-        """See that clicks and keys arrive, after each cell: a window manager that a signal has stopped is started again."""
+    async def see_parts(self) -> None:
+        """See, after each cell, that the clipboard can be reached and that clicks and keys arrive.
+
+        A socket that was removed is made anew; a window manager that a signal has stopped is started again.
+        """
+        with contextlib.suppress(
+            OSError
+        ):  # the disk is full, say: who uses the clipboard is told that it cannot be reached
+            await self._clipboard.see_socket()
         if self._desktop.kill_stopped_window_manager() and self._is_watching:
             self.usable.clear()  # `keep` will notice, and set it again
 
@@ -214,31 +221,29 @@ class DesktopKeeper:
 
     async def _start_again(self) -> bool:
         await self._desktop.end_if_silent()  # what is started on a display that hangs never comes up
-        # with the display its clients end too, the browser a moment before or after it
-        what = self._what_ended()
+        await self._desktop.display_is_seen()  # with it its clients end too, the browser a moment before or after it
+        had_display, what = self._desktop.has_display, self._what_ended()
         now = asyncio.get_running_loop().time()
         if len(self._restarted_at) == _RESTARTS and now - self._restarted_at[0] < _RESTARTS_WITHIN_S:
             self._note(f"{what} It ended {_RESTARTS} times within a minute and is not started again.")
             return False
         self._restarted_at.append(now)
         try:
-            self._note(f"{what} {await self._restarted()}")
+            try:
+                means = await self._restart_what_ended(had_display=had_display)
+            except (NotUp, OSError):  # once more: it may have been ended again meanwhile, or the display with it
+                if had_display and not self._desktop.has_display:
+                    had_display, what = False, self._what_ended()
+                means = await self._restart_what_ended(had_display=had_display)
         except (NotUp, OSError) as error:  # the latter: its files could not be written, since the disk is full, say
             self._note(f"{what} It could not be started again: {error}")
             return False
+        self._note(f"{what} {means}")
         return True
 
     def _what_ended(self) -> str:
         fault = self._desktop.fault or (self._browser and self._browser.fault) or "The desktop ended."
         return fault.partition(" Its log:")[0]
-
-    async def _restarted(self) -> str:
-        """Start again what ended, and if that fails once more: it may have been ended again meanwhile."""
-        had_display = self._desktop.has_display
-        try:
-            return await self._restart_what_ended(had_display=had_display)
-        except (NotUp, OSError):
-            return await self._restart_what_ended(had_display=had_display and self._desktop.has_display)
 
     async def _restart_what_ended(self, *, had_display: bool) -> str:
         """Start again what does not run, and no more than that; return what it means, as a sentence."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
 
 _CALL_S = 5.0
 """The end of a call. A page that is busy, or shows a dialog, does not answer an evaluation."""
@@ -93,6 +93,29 @@ class Devtools:
             raise Refused(f"{method} was refused: {reply['error'].get('message')}")
         result: dict[str, Any] = reply["result"]
         return result
+
+    async def ask_each(
+        self, method: str, sessions: Collection[str], within_s: float, **parameters: object
+    ) -> dict[str, dict[str, Any]]:
+        """Call `method` of several sessions at once; return the replies of those that answered in time, refusals too.
+
+        Raises:
+            DevtoolsError: the connection is gone.
+        """
+        replies: dict[str, dict[str, Any]] = {}
+        try:
+            asked = {await self._send(method, session, parameters): session for session in sessions}
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    while asked:
+                        message: dict[str, Any] = json.loads(await self._socket.recv())
+                        if session := asked.pop(message.get("id", 0), ""):
+                            replies[session] = message
+                        else:
+                            self._take(message)
+        except ConnectionClosed as error:
+            raise DevtoolsError(f"{method} was not answered: the connection is closed.") from error
+        return replies
 
     async def tell(self, method: str, session: str) -> None:
         """Call `method` of a session, and leave its reply: the next call's comes after the events that it has at once.

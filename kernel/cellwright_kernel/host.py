@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from cellwright_kernel.desktop_keeper import DesktopKeeper
     from cellwright_kernel.screenshots import Screenshot
 
-_REAP_EVERY_S: Final = 1.0
+_REAP_EVERY_S: Final = 0.5
+"""A look takes a millisecond."""
 _ANSWERED_S: Final = 0.02
 
 
 async def run(settings: HostSettings) -> None:
-    """Serve until SIGTERM or SIGINT, or until the pipe at standard input is closed, then stop everything in order.
+    """Serve until the pipe at standard input is closed, then stop everything in order; where there is none, until SIGTERM or SIGINT.
 
     Args:
         settings: What to start.
@@ -94,6 +95,7 @@ class Host:
         )
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
         self._begun = asyncio.Event()
+        self._looking = asyncio.Event()
         self._problems: tuple[str, ...] = ()
         self._versions: dict[str, str] = {}
 
@@ -145,12 +147,21 @@ class Host:
         try:
             await asyncio.shield(self._starting)
             if self._desktop is not None and self._desktop.usable.is_set():
+                looking = group.create_task(self._look_after_cells(self._desktop))
                 try:
                     await self._desktop.keep()
                 except Exception as error:
                     self.kernels.note(sentences.unkept(error))
+                finally:
+                    looking.cancel()
         finally:
             self._starting.cancel()
+
+    async def _look_after_cells(self, desktop: DesktopKeeper) -> None:
+        while True:
+            await self._looking.wait()
+            self._looking.clear()
+            await desktop.see_parts()
 
     async def _start(self) -> tuple[str, ...]:
         """Start desktop and Python kernel side by side; return what failed, each a sentence."""
@@ -191,7 +202,7 @@ class Host:
         if self._desktop is None:
             return True
         # once the answer is out: a look takes 0.07 ms
-        asyncio.get_running_loop().call_later(_ANSWERED_S, self._desktop.see_window_manager)
+        asyncio.get_running_loop().call_later(_ANSWERED_S, self._looking.set)
         return self._desktop.screen_changed
 
     def _new_desktop(self, folder: Path) -> DesktopKeeper:
@@ -218,20 +229,38 @@ def _limits(language: Language, processes: int | None, memory: MemoryLimit | Non
 
 
 async def _reap() -> None:
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     while True:
         await asyncio.sleep(_REAP_EVERY_S)
         seen = processes.reap_orphans(seen)
 
 
 def _stop_when_told(stop: asyncio.Event) -> None:
+    """Where there is a leash, its end alone is heeded: a signal may come from a cell, which has our uid, and would end the sandbox."""
     loop = asyncio.get_running_loop()
+    has_leash = _has_leash()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    with contextlib.suppress(OSError):
+        if not has_leash:
+            loop.add_signal_handler(number, stop.set)
+        elif os.getpid() == 1:
+            # a pid namespace's first process is sent no signal that it does not handle, from inside or out, but for SIGKILL from out
+            signal.signal(number, signal.SIG_DFL)
+        else:
+            loop.add_signal_handler(number, _unheeded)  # ignored, it would be so in all that we start
+    if has_leash:
+        loop.add_reader(0, _read_leash, stop)
+
+
+def _has_leash() -> bool:
+    try:
         kind = os.fstat(0).st_mode
-        if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
-            loop.add_reader(0, _read_leash, stop)
+    except OSError:
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+
+
+def _unheeded() -> None:
+    """A signal that ends nothing."""
 
 
 def _read_leash(stop: asyncio.Event) -> None:

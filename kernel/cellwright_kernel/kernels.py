@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from cellwright_kernel import processes, sentences
@@ -92,17 +91,16 @@ class Kernels:
         self._running: RunningCell | None = None
         self._unwanted: int | None = None
         self._notices: list[str] = []
+        self._is_leaving = False
         self._group = asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *failure: Any) -> None:
+        self._is_leaving = True
         for lane in self._lanes.values():
-            lane.is_leaving = True
             if lane.mending is not None:
                 lane.mending.cancel()
         if self._running is not None:
@@ -110,7 +108,7 @@ class Kernels:
         for lane in self._lanes.values():
             if lane.kernel is not None:
                 await lane.kernel.end()
-        await self._group.__aexit__(kind, error, trace)
+        await self._group.__aexit__(*failure)
 
     async def start(self, language: Language) -> None:
         """Start a language's kernel; return once it answers.
@@ -246,7 +244,7 @@ class Kernels:
             cell.outputs.note(sentences.host_fault(error))
             status = "kernel_died"
         lane.running, self._running = None, None
-        if not is_sound and not lane.is_leaving and lane.mending is None:
+        if not is_sound and not self._is_leaving and lane.mending is None:
             was_killed = end == "given_up" and cell.message_id is not None
             lane.mending = self._group.create_task(self._mend(lane, was_killed=was_killed))
         cell.close(status, lane.generation, screen_changed=self._screen_changed())
@@ -321,6 +319,8 @@ class Kernels:
             return "kernel_died", False
         if lane.restart_asked:
             cell.note_end(sentences.restarted(left))
+        elif self._is_leaving:
+            cell.note_end(sentences.stopped())
         else:
             deadline_s = None if ladder.asked else cell.request.named_s or ladder.deadline_s
             killed, ok = ladder.rung == "kill_kernel", end == "finished" and cell.reply_status == "ok"
@@ -389,6 +389,8 @@ class Kernels:
         lane.mending = None
 
     def _lane(self, language: Language) -> Lane:
+        if self._is_leaving:
+            raise NotUp(sentences.stopping())
         if language not in self._commands:
             offered = " or ".join(self._commands)
             raise NoKernel(f"There is no {language} kernel here. Nothing was executed. Use {offered}.")

@@ -38,7 +38,6 @@ class Lane:
         self.kernel: KernelProcess | None = None
         self.generation = 0
         self.is_up = False
-        self.is_leaving = False
         self.fault: str | None = None
         """Why the last start failed."""
         self.mending: asyncio.Task[None] | None = None

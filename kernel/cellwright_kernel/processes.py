@@ -19,7 +19,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -46,6 +46,8 @@ NODE_BYTES: Final = 640 * 1024**2
 """What Node reserves for code, 512 MiB, and for its threads, before any code has run; RLIMIT_DATA counts it."""
 CELLS_SCORE: Final = 1000
 """What a cell has started goes first: its kernel keeps variables."""
+SURELY: Final = 2
+"""Looks after which a dead child is nobody's."""
 _PASSES: Final = 40
 """Sweeps after which killing gives up on processes that make new ones faster."""
 _SOON_S: Final = 0.2
@@ -217,19 +219,29 @@ def keep_to_itself() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_DUMPABLE)")
 
 
-def reap_orphans(seen: set[int]) -> set[int]:
-    """Reap dead children that nobody waits for: those already dead at the last look.
+def reap_orphans(seen: Mapping[int, int]) -> dict[int, int]:
+    """Reap dead children that nobody waits for, and return how often each of the other dead was seen.
 
-    Children that asyncio started are reaped by asyncio at once, so they are never seen dead twice, a second apart.
+    What was started by another process, in a session that is neither its own nor ours, has nobody else: it is reaped at once.
+    Of the others some are asyncio's, which reaps them as soon as they die, or, on a machine under load, a moment later: what is
+    seen dead once more after `SURELY` looks is nobody's.
 
     Args:
         seen: What the last call returned.
     """
-    dead = {process.pid for process in _table() if process.parent == os.getpid() and process.state == "Z"}
-    for pid in dead & seen:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
-    return dead - seen
+    ours = os.getpid()
+    own_session = os.getsid(0)
+    left: dict[int, int] = {}
+    for process in _table():
+        if process.parent != ours or process.state != "Z":
+            continue
+        is_anothers = process.session not in (process.pid, own_session)
+        if is_anothers or seen.get(process.pid, 0) >= SURELY:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+        else:
+            left[process.pid] = seen.get(process.pid, 0) + 1
+    return left
 
 
 def is_alive(pid: int) -> bool:

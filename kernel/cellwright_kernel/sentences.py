@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from cellwright_kernel.wire import LANGUAGE_NAMES, Language
 
@@ -33,6 +33,19 @@ class Left:
     """Command lines of processes that earlier cells started and that go on."""
     keys: int
     """Held keys and buttons that were let go."""
+
+
+PageLeft = Literal["stopped", "resumed", "closed", "there", "beside a dialog"]
+_PAGE_LEFT: Final[dict[PageLeft, str]] = {
+    "stopped": ": its JavaScript was computing. That was stopped, so that the page can be used; the page is as its JavaScript left it.",
+    "resumed": ": a debugger had halted its JavaScript. That was stopped, so that the page can be used; the page is as its "
+    "JavaScript left it.",
+    "closed": ", and still did not after its JavaScript was told to stop. Usually its process was stopped, or hangs. So it was "
+    "closed; the others are kept. To open another one: `page = await context.new_page()`, in JavaScript `newPage()`.",
+    "beside a dialog": ". Usually another page of its process shows a dialog, which halts them all: answer that.",
+    "there": ", and still does not after its JavaScript was told to stop, nor did it close. Usually its process is stopped, or "
+    "hangs. Open another page: `page = await context.new_page()`, in JavaScript `newPage()`.",
+}
 
 
 def interrupted(left: Left, *, deadline_s: float | None, was_killed: bool = True, by_itself: bool = False) -> str:
@@ -68,6 +81,16 @@ def restarted(left: Left) -> str:
     """Return what to say of a cell during which the kernel was restarted on request."""
     name = LANGUAGE_NAMES[left.language]
     return " ".join([f"The {name} kernel was restarted on request while this cell ran. {_lost(name)}", *_others(left)])
+
+
+def stopped() -> str:
+    """Return what to say of a cell during which the kernel host was told to stop."""
+    return f"The cell was ended because its sandbox is being ended. Output up to then is kept. {_NOTHING_LEFT}"
+
+
+def stopping() -> str:
+    """Return what to say to a request that comes while the kernel host stops."""
+    return f"The sandbox is being ended, and takes no request any more. Nothing was executed. {_NOTHING_LEFT}"
 
 
 def died(left: Left, how: str) -> str:
@@ -151,21 +174,15 @@ def taken(language: Language) -> str:
     )
 
 
-def page_was_busy(url: str, *, is_free: bool) -> str:
+def page_stood_still(url: str, left: PageLeft) -> str:
     """Return what to say of a page that did not answer after a cell had been ended.
 
     Args:
         url: Its address; empty while its process, which is busy, has another one to show.
-        is_free: Whether it answers now.
+        left: What became of it.
     """
     page = f"the page {_cut(url)}" if url else "a page that was on its way to another address"
-    first = f"After the last cell {page} did not answer"
-    if is_free:
-        return f"{first}: its JavaScript was computing. That was stopped, so that the page can be used; the page is as its JavaScript left it."
-    return (
-        f"{first}, and still does not after its JavaScript was told to stop. Usually its process is stopped, or hangs. Close it, and open "
-        "another page: `page = await context.new_page()`, in JavaScript `newPage()`."
-    )
+    return f"After the last cell {page} did not answer{_PAGE_LEFT[left]}"
 
 
 def page_silent(url: str, target_id: str, awaited: str | None, instead: str, language: Language) -> str:
@@ -233,6 +250,9 @@ _KEPT: Final = (
     "Files and the browser with its pages are kept; pages in contexts that the code had made, and windows of programs "
     "that cells had started, are closed."
 )
+
+
+_NOTHING_LEFT: Final = "Its variables, files, windows and pages go with it. Open a new session to go on."
 
 
 def _others(left: Left) -> list[str]:

@@ -14,7 +14,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 import zmq
 from ipykernel.kernelbase import Kernel
@@ -25,6 +25,9 @@ from traitlets import Any as AnyTrait
 from cellwright_kernel import messages
 from cellwright_kernel.iopub import Iopub
 from cellwright_kernel.messages import Message
+
+_SAID_S: Final = 0.2
+"""What was said last has left the process by then."""
 
 Handle = Callable[[list[bytes], Message], Coroutine[Any, Any, None]]
 
@@ -115,9 +118,24 @@ class Answering(Kernel):  # type: ignore[misc]
                     await handled
         except KeyboardInterrupt:
             self.log.error("A request was interrupted where nothing should be")  # noqa: TRY400 - children of a fork bomb say it, too
-        except Exception:
+        except Exception as error:
             self.log.exception("A request failed")
+            if kind == "execute_request":  # nobody will answer it, nor the next one
+                self._give_up(header, error)
+                return
         self._say("idle", header)
+
+    def _give_up(self, header: Message, error: Exception) -> None:
+        """Say why a cell could not be executed, and end: it would be waited for until its deadline, and killed then."""
+        why = f"{type(error).__name__}: {error}"
+        said = (
+            f"The kernel itself failed at this cell ({why}), and ends. Usually a cell has taken from it what it needs, such as open "
+            "files, or has changed what it works with."
+        )
+        content = {"ename": type(error).__name__, "evalue": str(error), "traceback": [said]}
+        iopub: Iopub = self.iopub_socket
+        iopub.gate.run(lambda: iopub.message("error", content, header, {}))
+        asyncio.get_running_loop().call_later(_SAID_S, os._exit, 1)
 
     def before(self, request: Message) -> None:
         """Do what comes even before busy is said; nothing, unless a kernel has something to do."""

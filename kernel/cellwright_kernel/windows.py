@@ -3,7 +3,7 @@
 Flows in: DevTools events, and the wish that pages answer. Flows out: window bounds, so that `innerWidth` x `innerHeight` of a main window is the viewport,
 and of a popup what `window.open` asked for. Decided here: what a window's page ought to measure; that a window is touched only
 when it is new: a page or a person that resizes it later is not fought; that there is always a page; and when a page hangs:
-one that waits for a server does not.
+one that waits for a server does not, and one whose process still stands still when its JavaScript was stopped is closed.
 
 The first guess is right already with the Chromium of Debian 12 and 13 (Preferences hold the bounds), so that main windows
 are usually only measured. Chromium makes popups a pixel or two short where the window manager draws the frame.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,11 @@ _EMPTY_S = 0.3
 
 _ANSWER_S = 1.0
 """A page that computes longer than this when it is asked is stopped; 3 ms are usual."""
+_HALTED_S = 0.5
+_LAST_S = 2.0
+"""What is still silent then is closed: longer than a sound page takes on a machine under load."""
+_CLOSED_S = 2.0
+_PROMISE = "(async () => 1)()"
 
 _METRICS = """[innerWidth, innerHeight, outerWidth, outerHeight, screenX, screenY,
     !menubar.visible, document.visibilityState == 'visible']"""
@@ -93,7 +99,7 @@ class Windows:
             return
 
     async def free(self) -> list[str]:
-        """Stop JavaScript that keeps a page from answering; return what to say of each such page.
+        """Have every page answer, or close it; return what to say of each that did not.
 
         `keep` does it, on the session that it has with each page: a page that is busy heeds no new one, and `Page.crash`
         neither. It must be running, and the wait must have an end.
@@ -125,32 +131,71 @@ class Windows:
             await self._devtools.call("Target.createTarget", url="about:blank")
 
     async def _freed(self) -> list[str]:
-        said = []
-        for session, target_id in tuple(self._page_of.items()):
-            if session in self._with_dialog or await self._waits_for_server(target_id) or await self._answers(session):
-                continue
-            with contextlib.suppress(Refused):  # it was closed meanwhile: windows go on being kept
-                said.append(await self._stopped(session, target_id))
-        return said
+        pages = {
+            session: target_id
+            for session, target_id in tuple(self._page_of.items())
+            if session not in self._with_dialog and not await self._waits_for_server(target_id)
+        }
+        silent = await self._silent(pages, _ANSWER_S)
+        if self._with_dialog:  # that halts all pages of its process, and which these are nobody tells
+            return [said for session in silent if (said := await self._told(pages[session], "beside a dialog"))]
+        if not silent:
+            return []
+        # one that a debugger has halted computes what it is asked, and keeps no promise
+        halted = await self._devtools.ask_each("Runtime.evaluate", silent, _HALTED_S, expression="1")
+        for session in halted:
+            await self._resume(session)
+        await self._devtools.ask_each("Runtime.terminateExecution", silent - halted.keys(), _ANSWER_S)
+        # all are told first: pages of one process halt and compute together
+        left: dict[str, sentences.PageLeft] = {page: "resumed" if page in halted else "stopped" for page in silent}
+        for session in await self._silent(silent, _LAST_S):
+            left[session] = "closed"
+        return [said for session, how in left.items() if (said := await self._told(pages[session], how))]
 
-    async def _stopped(self, session: str, target_id: str) -> str:
-        with contextlib.suppress(NotAnswered):
-            await self._devtools.call("Runtime.terminateExecution", session, _ANSWER_S)
-        target = await self._devtools.call("Target.getTargetInfo", targetId=target_id)
-        return sentences.page_was_busy(str(target["targetInfo"]["url"]), is_free=await self._answers(session))
+    async def _silent(self, sessions: Collection[str], within_s: float) -> set[str]:
+        """Return which of them do not answer; a refusal is an answer: it is on its way to another document, or gone."""
+        answered = await self._devtools.ask_each(
+            "Runtime.evaluate", sessions, within_s, expression=_PROMISE, awaitPromise=True
+        )
+        return set(sessions) - answered.keys()
+
+    async def _resume(self, session: str) -> None:
+        """Let go of a page that a debugger has halted, and end what it was at; whoever halted it keeps its debugger."""
+        with contextlib.suppress(Refused, NotAnswered):  # it was not halted: it computes again, or shows a dialog
+            await self._devtools.call("Debugger.enable", session, _ANSWER_S)
+            await self._devtools.call("Debugger.resume", session, _ANSWER_S, terminateOnResume=True)
+        with contextlib.suppress(Refused, NotAnswered):
+            await self._devtools.call("Debugger.disable", session, _ANSWER_S)
+
+    async def _told(self, target_id: str, left: sentences.PageLeft) -> str:
+        """Return what to say of a page that did not answer, and close it if nothing else is left; empty when it has gone."""
+        try:
+            target = await self._devtools.call("Target.getTargetInfo", targetId=target_id)
+            if left == "closed" and not await self._closed(target_id):
+                left = "there"
+        except Refused:
+            return ""
+        return sentences.page_stood_still(str(target["targetInfo"]["url"]), left)
+
+    async def _closed(self, target_id: str) -> bool:
+        """Close a page whose process does not answer: Chromium gives it half a second; return whether it is gone."""
+        if self._open <= {target_id}:  # there is always a page
+            await self._devtools.call("Target.createTarget", url="about:blank")
+        await self._devtools.call("Target.closeTarget", targetId=target_id)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSED_S):
+                while await self._is_there(target_id):  # noqa: ASYNC110 - another process makes it so
+                    await asyncio.sleep(_LOOK_EVERY_S)
+                return True
+        return False
+
+    async def _is_there(self, target_id: str) -> bool:
+        targets = (await self._devtools.call("Target.getTargets"))["targetInfos"]
+        return any(target["targetId"] == target_id for target in targets)
 
     async def _waits_for_server(self, target_id: str) -> bool:
         navigation = await navigation_of(self._devtools, target_id)
         return navigation is not None and not navigation.is_answered
-
-    async def _answers(self, session: str) -> bool:
-        try:
-            await self._devtools.evaluate(session, "1", _ANSWER_S)
-        except NotAnswered:
-            return False
-        except DevtoolsError:  # refused, which is an answer: it is on its way to another document, or gone
-            return True
-        return True
 
     async def _take(self, event: dict[str, Any]) -> Metrics | None:
         details = event["params"]

@@ -3,129 +3,27 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
+from tests.hosts import Host, let_go, peak_bytes, running, started
 from tests.waiting import GUARD_S
 
-from cellwright.sandbox.runtime import kernel_folder, runtime_folder
 from cellwright_kernel import processes
 from cellwright_kernel.wire import (
-    EVENT,
-    ClosedEvent,
-    Event,
     Execute,
     HostSettings,
     KeptEvent,
-    Language,
-    Output,
-    Ready,
     Text,
-    gather,
-    in_order,
 )
 
 pytestmark = pytest.mark.slow
-
-PYTHON = runtime_folder() / "bin" / "python"
-
-
-class Host:
-    """One kernel host, from outside."""
-
-    def __init__(self, process: subprocess.Popen[bytes], client: httpx2.AsyncClient) -> None:
-        self.process = process
-        self.client = client
-        self.events: list[Event] = []
-        self._number = 0
-
-    async def ready(self) -> Ready:
-        return Ready.model_validate_json((await self.client.get("/ready", params={"timeout_s": "20"})).content)
-
-    async def late(self) -> list[Event]:
-        return [EVENT.validate_json(line) for line in (await self.client.get("/late")).content.splitlines()]
-
-    async def execute(
-        self, code: str, deadline_s: float = 20.0, language: Language = "python"
-    ) -> tuple[str, list[Output]]:
-        self._number += 1
-        request = Execute(number=self._number, language=language, code=code, deadline_s=deadline_s)
-        self.events = []
-        outputs: dict[int, Output] = {}
-        async with self.client.stream("POST", "/cells", content=request.model_dump_json()) as response:
-            assert response.status_code == 200
-            async for line in response.aiter_lines():
-                self.events.append(EVENT.validate_json(line))
-                gather(outputs, self.events[-1])
-        assert isinstance(self.events[-1], ClosedEvent)
-        return self.events[-1].status, list(in_order(outputs))
-
-    async def texts(self, code: str, deadline_s: float = 20.0) -> list[str]:
-        _, outputs = await self.execute(code, deadline_s)
-        return [o.text if isinstance(o, Text) else o.media_type for o in outputs]
-
-
-@contextmanager
-def started(home: Path, settings: HostSettings, door: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a host on a socket of ours; afterwards nothing that it started may be left, neither process nor file."""
-    own_tmp = door.parent / "tmp"
-    own_tmp.mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(door))
-        listener.listen()
-        settings = settings.model_copy(update={"door": f"fd:{listener.fileno()}", "home": str(home)})
-        process = subprocess.Popen(
-            # the inside's own runtime: pyautogui is there, and not in the environment of the tests
-            [str(PYTHON), "-W", "error", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()],
-            stdin=subprocess.PIPE,
-            pass_fds=[listener.fileno()],
-            env={"PATH": os.environ["PATH"], "TMPDIR": str(own_tmp), "PYTHONPATH": str(kernel_folder())},
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-def left_of(home: Path) -> list[str]:
-    """Return the command lines of live processes whose home this is."""
-    mark = f"HOME={home}".encode()
-    return [p.command for p in processes._table() if p.state != "Z" and mark in processes._read(p.pid, "environ")]
-
-
-def peak_bytes(pid: int) -> int:
-    """Return the most memory that a process has had."""
-    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return 1024 * int(line.split()[1])
-
-
-@asynccontextmanager
-async def running(tmp_path: Path, **settings: object) -> AsyncIterator[Host]:
-    home = tmp_path / "home"
-    home.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's path has at most 107 bytes
-        door = Path(short) / "door"
-        made = HostSettings.model_validate({"door": "", "desktop": False, **settings})
-        with started(home, made, door) as process:
-            transport = httpx2.AsyncHTTPTransport(uds=str(door))
-            async with httpx2.AsyncClient(transport=transport, base_url="http://inside", timeout=30) as client:
-                host = Host(process, client)
-                yield host
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(GUARD_S) == 0
-        assert left_of(home) == []
-        assert list((Path(short) / "tmp").iterdir()) == []
 
 
 @pytest.fixture
@@ -272,9 +170,35 @@ async def test_stopping_in_the_middle_of_a_cell_is_orderly(tmp_path):
             cell = group.create_task(host.execute("print('on'); import time; time.sleep(60)"))
             while not any(event.type == "heartbeat" for event in host.events):  # noqa: ASYNC110 - read by another task
                 await asyncio.sleep(0.05)
-            host.process.send_signal(signal.SIGTERM)
+            let_go(host.process)
         status, outputs = cell.result()
-        assert (status, outputs[0].text) == ("interrupted", "on\n")
+        assert (status, [output.text for output in outputs]) == (
+            "interrupted",
+            [
+                "on\n",
+                "The cell was ended because its sandbox is being ended. Output up to then is kept. Its variables, files, windows "
+                "and pages go with it. Open a new session to go on.",
+            ],
+        )
+
+
+async def test_where_there_is_a_leash_no_signal_that_a_cell_may_send_stops_it(host):
+    await host.texts("before = 1; import os, signal")
+    sent = f"for number in (signal.SIGINT, signal.SIGTERM) * 3: os.kill({host.process.pid}, number)"
+    assert (await host.execute(f"{sent}\nimport time; time.sleep(0.3); log('on')"))[1][-1].text == "on"
+    assert await host.texts("log(before)") == ["1"]
+    assert await host.texts("import subprocess; log(subprocess.run(['sh', '-c', 'kill $$']).returncode)") == ["-15"]
+
+
+def test_without_a_leash_a_signal_stops_it(tmp_path):
+    made = HostSettings.model_validate({"door": "", "desktop": False})
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        (tmp_path / "home").mkdir()
+        with started(tmp_path / "home", made, Path(short) / "door", stdin=subprocess.DEVNULL) as process:
+            with httpx2.Client(transport=httpx2.HTTPTransport(uds=f"{short}/door"), base_url="http://inside") as client:
+                assert client.get("/ready", params={"timeout_s": "20"}, timeout=30).json()["ready"] is True
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(GUARD_S) == 0
 
 
 async def test_a_kernel_that_cannot_start_is_named_at_readiness(tmp_path):
@@ -389,3 +313,15 @@ async def test_javascript_has_its_page_after_an_interrupt_in_the_middle_of_loadi
     assert status == "timeout"
     status, outputs = await whole_host.execute("await page.evaluate('1 + 1')", language="javascript")
     assert (status, outputs[-1].text) == ("ok", "2")
+
+
+async def test_a_kernel_that_cannot_execute_any_more_says_why_and_is_replaced_before_the_deadline(host):
+    await host.texts("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))")
+    began = time.monotonic()
+    status, outputs = await host.execute("log('on')")
+    assert (status, time.monotonic() - began < 10) == ("kernel_died", True)
+    assert outputs[0].text == (
+        "The kernel itself failed at this cell (OSError: [Errno 24] Too many open files), and ends. Usually a cell has taken from "
+        "it what it needs, such as open files, or has changed what it works with."
+    )
+    assert await host.texts("log('on')") == ["on"]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.kernels.test_host import Host, running
+from tests.hosts import Host, running
 from tests.waiting import GUARD_S
 
 from cellwright_kernel.wire import ClosedEvent, KeptEvent, Output, Text, gather

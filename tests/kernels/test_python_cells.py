@@ -214,3 +214,12 @@ def test_the_process_is_the_kernel_alone(kernel):
         "[m for m in ('matplotlib', 'pandas', 'numpy', 'playwright', 'pyautogui', 'jedi', 'debugpy') if m in sys.modules]"
     )
     assert told.outputs == [("result", "[]")]
+
+
+def test_a_cell_that_replaces_what_asyncio_offers_keeps_no_other_from_running(tmp_path):
+    with python_kernel(tmp_path) as kernel:
+        kernel.run(
+            "import asyncio\nasyncio.sleep = asyncio.create_task = asyncio.wait_for = asyncio.get_running_loop = None; x = 1"
+        )
+        assert kernel.run("x").outputs == [("result", "1")]
+        assert kernel.run("async def f(): return 2\nawait f()").outputs == [("result", "2")]

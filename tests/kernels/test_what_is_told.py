@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from tests.kernels.test_host import Host, running
+from tests.hosts import Host, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

@@ -287,3 +287,21 @@ async def test_it_survives_a_kernels_restart_and_the_displays_end(session: Sessi
             "import subprocess; log(subprocess.run(['xclip', '-selection', 'clipboard', '-o'], capture_output=True).stdout)",
         )
     ).endswith("b'kept'")
+
+
+async def test_its_socket_is_made_anew_when_a_cell_has_removed_it_and_the_desktop_can_be_started_again() -> None:
+    async with Session.open() as session:
+        code = "clipboard.write('kept')\nimport shutil; shutil.rmtree('/run/kernel-host', ignore_errors=True)\nclipboard.read()"
+        cell = await session.execute(code)
+        assert "is gone. Usually a cell has removed that folder. It is made anew after this cell" in cell.text
+        reads: dict[Language, str] = {
+            "python": "log(clipboard.read())",
+            "javascript": "console.log(await clipboard.read())",
+        }
+        for language, read in reads.items():
+            assert (await session.execute(read, language=language)).text == "kept"
+        ended = await session.execute(
+            "import subprocess; subprocess.run(['pkill', 'Xvnc']); import time; time.sleep(1)"
+        )
+        assert "Display and browser were started again" in ended.text
+        assert (await session.execute("log(clipboard.read())")).text.endswith("kept")

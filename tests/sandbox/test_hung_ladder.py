@@ -22,8 +22,8 @@ HUNG = (
     "Display and browser were started again; windows and pages are closed."
 )
 NOT_FREED = (
-    "After the last cell the page about:blank did not answer, and still does not after its JavaScript was told to stop. "
-    "Usually its process is stopped, or hangs."
+    "After the last cell the page about:blank did not answer, and still did not after its JavaScript was told to stop. "
+    "Usually its process was stopped, or hangs. So it was closed; the others are kept."
 )
 
 PYTHON = (

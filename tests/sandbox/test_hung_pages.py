@@ -35,6 +35,7 @@ PAGES: dict[Language, str] = {
     "python": "log([one.url for one in context.pages], page.url)",
     "javascript": "console.log(context.pages().map((one) => one.url()), page.url())",
 }
+TITLE: dict[Language, str] = {"python": "log(await page.title())", "javascript": "console.log(await page.title())"}
 NEW: dict[Language, str] = {
     "python": "new = await context.new_page(); await new.goto('data:text/html,<title>new</title>'); log(await new.title())",
     "javascript": "globalThis.made = await context.newPage(); await made.goto('data:text/html,<title>new</title>'); "
@@ -121,6 +122,26 @@ async def test_a_language_that_connects_beside_a_page_that_answers_nothing_gets_
         async with asyncio.timeout(GUARD_S):
             while hung in renderers(session) or "hung" in "".join(await ok(session, "python", LIST)):  # noqa: ASYNC110 - another process makes it so
                 await asyncio.sleep(0.05)
+
+
+DYING = """
+import subprocess
+dying = subprocess.getoutput("pgrep -f type=renderer").split()
+for pid in dying: subprocess.run(["kill", "-STOP", pid], stderr=-3)
+killer = subprocess.Popen(["sh", "-c", "sleep 0.1; kill -9 " + " ".join(dying)], stderr=-3)
+"""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_page_that_is_just_crashing_is_replaced_before_the_cell_begins(
+    session: Session, language: Language
+) -> None:
+    await ok(session, "python", f"await page.goto({STILL!r})")
+    await ok(session, language, TITLE[language])
+    await ok(session, "python", DYING)
+    told, *title = await ok(session, language, TITLE[language])
+    assert told.startswith("The page was closed or has crashed: `page` is now another page of the same browser.")
+    assert title in ([""], [])
 
 
 async def test_a_page_that_answers_again_is_there_again(session: Session) -> None:
@@ -246,6 +267,70 @@ async def test_a_page_that_computes_is_stopped_and_one_with_a_dialog_is_said_not
     assert settled[-1] == "unresponsive ('a page does not answer',)"
     settled = await ok(session, "python", "it = screen.settle(0.5); log(it.reason, it.busy)")
     assert settled[-1] == "timeout ('a page does not answer',)"
+
+
+HALTS = (
+    "own = await context.new_cdp_session(page); await own.send('Debugger.enable'); await own.send('Debugger.pause')\n"
+    "import asyncio; halted = asyncio.ensure_future(page.evaluate('debugger')); await asyncio.sleep(0.3)"
+)
+HANGS = "try: await page.goto('chrome://hang')\nexcept Exception: pass"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_page_that_a_debugger_has_halted_goes_on_after_a_cell_that_had_to_be_ended(
+    session: Session, language: Language
+) -> None:
+    await ok(session, "python", f"await page.goto({STILL!r})")
+    await ok(session, language, "page")
+    await ok(session, "python", HALTS)
+    assert (await session.execute(TITLE[language], language=language, deadline_s=1)).status == "timeout"
+    told, *title = await soon(session, language, TITLE[language], 5)
+    assert told.startswith(
+        f"After the last cell the page {STILL} did not answer: a debugger had halted its JavaScript. That was stopped, so that the "
+        "page can be used;"
+    )
+    assert title[0] == "hung"
+    assert (await soon(session, "python", TITLE["python"], 2))[0] == "hung"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_page_whose_process_hangs_is_closed_after_a_cell_that_had_to_be_ended(
+    session: Session, language: Language
+) -> None:
+    await ok(session, "python", f"kept = await context.new_page(); await kept.goto({STILL!r})")
+    await ok(session, language, "page")
+    await ok(session, "python", HANGS)
+    endless = {"python": "import time; time.sleep(60)", "javascript": "for (;;);"}[language]
+    assert (await session.execute(endless, language=language, deadline_s=1)).status == "timeout"
+    told, *moved, title = await soon(session, language, TITLE[language], 8)
+    assert told.startswith(
+        "After the last cell the page chrome://hang/ did not answer, and still did not after its JavaScript was told to stop. "
+        "Usually its process was stopped, or hangs. So it was closed; the others are kept."
+    )
+    if language == "python":
+        assert moved[0].startswith("The page was closed or has crashed: `page` is now another page")
+    assert title == "hung"
+    assert (await soon(session, "python", "log([one.url for one in context.pages])", 2))[-1] == f"[{STILL!r}]"
+
+
+async def test_a_dialog_halts_the_pages_of_its_process_and_none_of_them_is_closed(session: Session) -> None:
+    await ok(
+        session, "python", "async with context.expect_page() as got: await page.evaluate(\"open('about:blank') && 1\")"
+    )
+    await ok(session, "python", "page.on('dialog', lambda it: held.append(it)); held = []; await got.value")
+    await ok(
+        session,
+        "python",
+        "await page.evaluate('setTimeout(() => alert(1)) && 1')\nwhile not held: await page.context.cookies()",
+    )
+    assert (await session.execute("for (;;);", language="javascript", deadline_s=1)).status == "timeout"
+    (told,) = await soon(session, "javascript", "undefined", 4)
+    assert told == (
+        "After the last cell the page about:blank did not answer. Usually another page of its process shows a dialog, which halts "
+        "them all: answer that."
+    )
+    answer = "await held[0].accept(); log(len(context.pages), await (await got.value).title())"
+    assert await soon(session, "python", answer, 4) == ["2 "]
 
 
 async def test_a_cell_that_waits_until_it_is_known_what_still_answers_is_told_that_nothing_was_starting(

@@ -74,7 +74,7 @@ async def test_playwrights_objects_and_errors_are_brief(session: Session) -> Non
 
 
 async def test_a_dialog_that_nobody_listens_for_is_dismissed_and_told_once(session: Session) -> None:
-    told = "! A alert() dialog of the page was dismissed: {}. To answer one yourself, register page.on('dialog', handler) before it opens."
+    told = "! An alert() dialog of the page was dismissed: {}. To answer one yourself, register page.on('dialog', handler) before it opens."
     assert await js(session, "await page.evaluate(() => alert('js'))") == [told.format("'js'")]
     assert await py(session, "await page.evaluate('alert(1)')") == [told.format("'1'")]
 

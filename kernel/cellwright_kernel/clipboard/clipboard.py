@@ -19,9 +19,14 @@ WHERE: Final = "CELLWRIGHT_CLIPBOARD"
 """The environment variable that names the keeper's socket."""
 _CALL_S: Final = 25.0
 _AGAIN_S: Final = 0.01
+_ANEW_S: Final = 0.3
 _NO_ANSWER: Final = (
     "The clipboard gave no whole answer. Usually the program that copied, or the display, is busy. Try again; after a "
     "write, look what is there."
+)
+_REMOVED: Final = (
+    "The clipboard cannot be reached: its socket {} is gone. Usually a cell has removed that folder. It is made anew after this "
+    "cell, with the text that was copied; try again in the next one."
 )
 
 
@@ -79,6 +84,8 @@ class Clipboard:
                     line = answer.readline()
                     head: dict[str, Any] = json.loads(line) if line else {"error": _NO_ANSWER, "bytes": 0}
                     came: bytes = answer.read(head["bytes"])
+        except FileNotFoundError:
+            raise ClipboardError(_REMOVED.format(place)) from None
         except OSError as error:
             raise ClipboardError(
                 f"The clipboard cannot be reached ({error}). Usually the desktop is being started again."
@@ -91,14 +98,21 @@ class Clipboard:
 
 
 def _connect(connection: socket.socket, place: str) -> None:
-    """Connect; where as many wait as the keeper lets wait, which nothing tells the end of, try again until the limit."""
-    end = time.monotonic() + _CALL_S
+    """Connect; where as many wait as the keeper lets wait, which nothing tells the end of, try again until the limit.
+
+    A socket that an earlier cell has removed is just being made anew.
+    """
+    began = time.monotonic()
+    end = began + _CALL_S
     while True:
         try:
             return connection.connect(place)
         except BlockingIOError:
             if time.monotonic() > end:
                 raise TimeoutError("too many calls wait for it") from None
+        except FileNotFoundError:
+            if time.monotonic() > began + _ANEW_S:
+                raise
         time.sleep(_AGAIN_S)
 
 

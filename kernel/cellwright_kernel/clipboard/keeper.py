@@ -48,7 +48,17 @@ class Keeper:
         started, self._next_start = self._next_start, asyncio.Event()
         started.set()
         if self._server is None:
-            self._server = await asyncio.start_unix_server(self._answer, self.socket, backlog=_WAITING)
+            await self._listen()
+
+    async def see_socket(self) -> None:
+        """Listen anew where the socket was removed: it is a file of the user that cells have too, and nothing else tells of its end."""
+        if self._server is not None and not self.socket.exists():
+            self._server.close()
+            await self._listen()
+
+    async def _listen(self) -> None:
+        self.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._server = await asyncio.start_unix_server(self._answer, self.socket, backlog=_WAITING)
 
     async def stop(self) -> None:
         """End it all; safe to call twice."""

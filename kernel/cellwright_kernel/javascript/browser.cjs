@@ -29,6 +29,7 @@ const ANSWER_MS = 2_000; // of a sign of life; 1 ms is usual, and a page that co
 const RESTART_MS = 5_000;
 const TRY_EVERY_MS = 100;
 const NEW_BROWSER = 'The browser was closed or restarted: `browser`, `context` and `page` are new objects.';
+const CRASHING_MS = 300; // a page has it once, to answer; 1 ms is usual, and 50 until Chromium tells that it crashed
 const NEW_PAGE = 'The page was closed or has crashed: `page` is now another page of the same browser.';
 
 class BrowserHangs extends Error {
@@ -43,6 +44,7 @@ class BrowserLink {
   #asks;
   #attached = null;
   #crashed = new WeakSet();
+  #owing = null;
   #bound = {};
   // whether cells that do not name the objects get living ones too: a function of an earlier cell may use them. Not before
   // they were named, and not after they could not be made for such a cell, or the browser kept silent: it would again
@@ -125,7 +127,9 @@ class BrowserLink {
   /** The same objects if they are alive, else others, and say so. */
   async #living(had, pageIsOurs, waitMs) {
     let attached = null;
+    const asked = this.#ask(had.page);
     if (await answers(had)) {
+      await asked;
       if (this.#looksAlive()) return had;
       attached = await this.#withLivingPage(had).catch(() => null);
     }
@@ -136,6 +140,14 @@ class BrowserLink {
       this.#outputs.notice(NEW_PAGE);
     }
     return attached;
+  }
+
+  /** Ask the page itself, unless it still owes an answer: of one that is just crashing, Chromium tells only then. */
+  #ask(page) {
+    if (this.#owing === page) return null;
+    this.#owing = page;
+    const asked = page.title().catch(() => {}).then(() => (this.#owing = null));
+    return Promise.race([asked, new Promise((over) => setTimeout(over, CRASHING_MS))]);
   }
 
   async #withLivingPage({ browser, session, context }) {
@@ -213,7 +225,7 @@ class BrowserLink {
       return; // somebody else has answered it
     }
     this.#outputs.notice(
-      `A ${dialog.type()}() dialog of the page was dismissed: ${inspect(dialog.message())}. ` +
+      `${dialog.type() === 'alert' ? 'An' : 'A'} ${dialog.type()}() dialog of the page was dismissed: ${inspect(dialog.message())}. ` +
         "To answer one yourself, register page.on('dialog', handler) before it opens.",
     );
   }

@@ -37,6 +37,8 @@ _ALIVE_S = 5.0
 """The end of the wait for a sign of life before anything was asked of it: it may still be starting."""
 _ANSWER_MS = 2_000
 """The end of the wait for a sign of life. 1 ms is usual; a page that computes or shows a dialog does not lengthen it."""
+_CRASHING_S = 0.3
+"""How long a page has to answer that Chromium itself thinks alive; 1 ms is usual, and 50 to tell that it crashed. It has it once."""
 PAGES_S = 3.0
 """How long Playwright waits for pages when it connects, as `patient.cjs` has it."""
 _RESTART_S = 5.0
@@ -78,6 +80,8 @@ class BrowserLink:
         self._playwright: Playwright | None = None
         self._attached: Attached | None = None
         self._crashed: set[Page] = set()
+        self._asking: asyncio.Future[str] | None = None
+        self._is_new = False
         self.is_kept = False
         """Whether cells that do not name the objects get living ones too: a function of an earlier cell may use them. Not
         before they were named, and not after they could not be made for such a cell, or the browser kept silent: it would
@@ -125,7 +129,9 @@ class BrowserLink:
     async def _living(self, had: Attached, *, page_is_ours: bool, wait_s: float) -> Attached:
         """The same objects if they are alive, else others, and say so."""
         attached = None
+        self._ask(had.page)
         if await _answers(had):
+            await self._is_asked()
             if self._looks_alive(had):
                 return had
             attached = await self._with_living_page(had)
@@ -135,6 +141,18 @@ class BrowserLink:
         elif page_is_ours:
             self._say(_NEW_PAGE)
         return attached
+
+    def _ask(self, page: Page) -> None:
+        """Ask the page itself, unless it still owes an answer: of one that is just crashing, Chromium tells only then."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(page.title())
+            self._asking.add_done_callback(lambda asked: asked.cancelled() or asked.exception())
+            self._is_new = True
+
+    async def _is_asked(self) -> None:
+        if self._asking is not None and self._is_new:
+            await asyncio.wait({self._asking}, timeout=_CRASHING_S)
+            self._is_new = False
 
     async def _with_living_page(self, had: Attached) -> Attached | None:
         """None when the browser has gone as well."""
@@ -215,7 +233,7 @@ class BrowserLink:
         except Exception:  # somebody else has answered it
             return
         self._say(
-            f"A {dialog.type}() dialog of the page was dismissed: {dialog.message!r}. "
+            f"{'An' if dialog.type == 'alert' else 'A'} {dialog.type}() dialog of the page was dismissed: {dialog.message!r}. "
             "To answer one yourself, register page.on('dialog', handler) before it opens."
         )
 

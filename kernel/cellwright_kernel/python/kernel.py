@@ -32,6 +32,7 @@ from cellwright_kernel.python.interrupts import Interrupts
 from cellwright_kernel.python.namespace import Namespace, release_keys
 from cellwright_kernel.python.open_dialogs import OpenDialogs
 from cellwright_kernel.python.origin import CURRENT, Origin, set_latest
+from cellwright_kernel.python.own_asyncio import hold_asyncio
 from cellwright_kernel.python.shell import CellShell
 from cellwright_kernel.python.streams import Writer, clean
 from cellwright_kernel.shell_channel import Answering
@@ -70,6 +71,7 @@ class CellKernel(Answering, IPythonKernel):  # type: ignore[misc]
         self.interrupts.install(loop, self.control_thread.io_loop.asyncio_loop)
         self.background.watch(loop)
         allow_asyncio_run(loop)
+        hold_asyncio()
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Run one cell and answer."""

@@ -95,6 +95,22 @@ async def test_the_end_of_a_part_is_noticed_and_named(desktop: Desktop) -> None:
         await desktop.release_keys()
 
 
+async def test_a_display_that_takes_long_to_end_is_named_and_not_the_window_manager_that_ended_with_it(
+    desktop: Desktop,
+) -> None:
+    display, manager = (desktop._children[name].pid for name in ("Xvnc", "openbox"))
+    async with asyncio.TaskGroup() as group:
+        ended = group.create_task(desktop.ended())
+        os.kill(
+            display, signal.SIGSTOP
+        )  # answers nothing any more, as one that closes its clients and frees what it has
+        os.kill(manager, signal.SIGKILL)
+        await asyncio.sleep(0.5)  # longer than its end was waited for
+        os.kill(display, signal.SIGKILL)
+        async with asyncio.timeout(GUARD_S):
+            assert (await ended).startswith("Xvnc was ended by SIGKILL. Every window that was open is gone.")
+
+
 async def test_a_window_manager_that_ended_can_be_started_again(desktop: Desktop) -> None:
     os.kill(desktop._children["openbox"].pid, signal.SIGKILL)
     async with asyncio.timeout(GUARD_S):

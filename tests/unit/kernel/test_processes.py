@@ -109,3 +109,27 @@ async def test_what_makes_new_ones_without_end_is_ended_whole(kernel):
     assert Path(sys.executable).name in killed.values(), "many are told of by their names"
     await processes.gone(killed)
     assert processes.of_kernel(kernel.pid, MARK) == []
+
+
+REAPING = """
+import subprocess, time
+from cellwright_kernel import processes
+processes.become_subreaper()
+def dead():
+    return [process.pid for process in processes._table() if process.parent == processes.os.getpid() and process.state == "Z"]
+mother = subprocess.Popen(["sh", "-c", "sleep 0.1 & :"], start_new_session=True)
+mother.wait()
+ours = subprocess.Popen(["true"], start_new_session=True)
+end = time.monotonic() + 10
+while len(dead()) < 2 and time.monotonic() < end: time.sleep(0.01)
+assert len(dead()) == 2, dead()
+seen = processes.reap_orphans({})
+assert dead() == [ours.pid], dead()
+for _ in range(processes.SURELY): seen = processes.reap_orphans(seen)
+assert dead() == [], dead()
+ours.wait()
+"""
+
+
+def test_an_orphan_is_reaped_at_once_and_a_child_only_when_nobody_waits_for_it() -> None:
+    subprocess.run([sys.executable, "-c", REAPING], check=True, timeout=30)

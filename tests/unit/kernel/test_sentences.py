@@ -2,7 +2,7 @@
 
 import pytest
 
-from cellwright_kernel.sentences import Left, interrupted, page_silent, page_was_busy
+from cellwright_kernel.sentences import Left, interrupted, page_silent, page_stood_still
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_deadline_is_told_as_a_person_would(deadline_s, said):
     ("url", "page"), [("http://a/", "the page http://a/"), ("", "a page that was on its way to another address")]
 )
 def test_a_page_without_an_address_is_told_of_as_well(url, page):
-    assert page_was_busy(url, is_free=True).startswith(f"After the last cell {page} did not answer: its JavaScript")
+    assert page_stood_still(url, "stopped").startswith(f"After the last cell {page} did not answer: its JavaScript")
 
 
 def test_a_silent_page_is_named_in_the_words_of_the_language_that_is_told():
@@ -40,4 +40,4 @@ def test_long_addresses_are_cut_wherever_they_stand():
     said = page_silent(url, "F00D", url, url, "python")
     assert said.count(f"{url[:100]}...") == 2
     assert url[:101] not in said
-    assert f"{url[:100]}..." in page_was_busy(url, is_free=False)
+    assert f"{url[:100]}..." in page_stood_still(url, "there")
