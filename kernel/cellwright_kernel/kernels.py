@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from cellwright_kernel import processes, sentences
 from cellwright_kernel.child import NotUp
@@ -98,7 +98,7 @@ class Kernels:
         await self._group.__aenter__()
         return self
 
-    async def __aexit__(self, *failure: Any) -> None:
+    async def __aexit__(self, *failure: Any) -> None:  # noqa: ANN401 - handed on
         self._is_leaving = True
         for lane in self._lanes.values():
             if lane.mending is not None:
