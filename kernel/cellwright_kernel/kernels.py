@@ -25,7 +25,7 @@ from cellwright_kernel.memory import Memory
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import End, RunningCell, so_far_events
 from cellwright_kernel.sentences import Left
-from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung
+from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung, SecretAskedEvent
 
 _KEYS_S: Final = 1.0
 _OF_REPLY: Final[Mapping[str | None, CellStatus]] = {"ok": "ok", "aborted": "interrupted", "abort": "interrupted"}
@@ -213,6 +213,10 @@ class Kernels:
             self._running.outputs.note(sentence)
         else:
             self._notices.append(sentence)
+
+    def ask(self, question: SecretAskedEvent) -> bool:
+        """Have the outside asked for a secret in the stream of the cell that runs; False when none does."""
+        return self._running is not None and self._running.ask(question)
 
     def refused(self, sentence: str, host: str | None) -> None:
         """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""

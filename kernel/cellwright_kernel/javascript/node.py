@@ -35,6 +35,7 @@ from cellwright_kernel.javascript.clipboard import ClipboardCalls
 from cellwright_kernel.javascript.helper_calls import HelperCalls
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
+from cellwright_kernel.javascript.secrets import SecretCalls
 from cellwright_kernel.javascript.ui import UiCalls
 from cellwright_kernel.processes import NODE_BYTES
 
@@ -81,7 +82,10 @@ class Node:
         self._publisher = publisher
         self.screen = ScreenCalls()
         self._ui = UiCalls()
-        self._calls = HelperCalls(self._tell, {"screen": self.screen, "clipboard": ClipboardCalls(), "ui": self._ui})
+        self._calls = HelperCalls(
+            self._tell,
+            {"screen": self.screen, "clipboard": ClipboardCalls(), "ui": self._ui, "secrets": SecretCalls()},
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None
         self._rest = bytearray()  # of a line that has not come whole

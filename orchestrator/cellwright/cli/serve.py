@@ -47,11 +47,11 @@ def serve(
     asked: options.SpecOptions,
 ) -> None:
     """Serve the guide's `POST /execute`, and sessions under `/v1`, until Ctrl-C."""
-    spec = asked.spec()
+    spec, secrets = asked.spec(), asked.secret_values()
     token = service_token(os.environ.get("CELLWRIGHT_TOKEN"), token_file())
     listener = _listen(host, port)
     bound = listener.getsockname()[1]
-    pool = Pool(spec, capacity=max_sessions, idle_s=idle)
+    pool = Pool(spec, capacity=max_sessions, idle_s=idle, secrets=secrets)
     app = make_app(pool, token=token, hosts=own_hosts(host, bound))
     config = uvicorn.Config(
         app,

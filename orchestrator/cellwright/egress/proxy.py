@@ -20,6 +20,7 @@ import h11
 from cellwright.egress.exchange import EgressRequest, Exchange, Resolve, Timeouts
 from cellwright.egress.relay import Side
 from cellwright.egress.rules import Address, AllowList
+from cellwright.secrets import NONE, Secrets
 
 MOST_CONNECTIONS: Final = 256
 """At once; Chromium opens at most 32 through a proxy and 255 WebSockets."""
@@ -38,6 +39,7 @@ class EgressProxy:
         *,
         timeouts: Timeouts | None = None,
         resolve: Resolve | None = None,
+        secrets: Secrets = NONE,
     ) -> None:
         """Read the allow-list; nothing listens yet.
 
@@ -47,6 +49,7 @@ class EgressProxy:
             on_request: Called in the event loop, once for each request, when that is over or was refused.
             timeouts: How long things may take; absent: the defaults.
             resolve: Turns names into addresses; absent: the system's resolver.
+            secrets: What stands for a placeholder, and where.
 
         Raises:
             UsageError: An entry is not one.
@@ -56,6 +59,7 @@ class EgressProxy:
         self._on_request = on_request
         self._timeouts = timeouts or Timeouts()
         self._resolve = resolve or _ask_system
+        self._secrets = secrets
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
 
