@@ -97,8 +97,7 @@ class Session:
             SandboxUnavailable: No sandbox could be started.
             UsageError: A secret has no value, or none that can be kept secret.
         """
-        spec = spec or Spec()
-        session_id = session_id or uuid.uuid4().hex
+        spec, session_id = spec or Spec(), session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
         kept = secrets_of(spec, secrets or {})
         journal = open_run(runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model, secrets=kept)

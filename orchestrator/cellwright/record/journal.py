@@ -292,8 +292,9 @@ class Journal:
             if self._fd < 0:
                 return
             try:
-                end = RunClosed(status=status, reason=reason, summary=summary, cells=self._cells, turns=self._turns)
-                self.append(end)
+                self.append(
+                    RunClosed(status=status, reason=reason, summary=summary, cells=self._cells, turns=self._turns)
+                )
                 run_hash = digest(read_file(self.folder / "run.json"))
                 head = Head(count=self._count, last=self._last, run=run_hash, closed_at=now())
                 body: dict[str, JsonValue] = head.model_dump(mode="json")

@@ -24,6 +24,21 @@ Part = tuple[str, ...]
 
 _BREAKS: Final = ("", "\n", "\r\n", "\\n", "\\r\\n")
 """What may stand before a character of wrapped base64; escaped, where it was printed as a literal."""
+_SPACES: Final = (
+    "+",
+    "%2B",
+    "%2b",
+    "\xa0",
+    "&nbsp;",
+    "&#160;",
+    "&#xa0;",
+    "%C2%A0",
+    "%c2%a0",
+    "\\u00a0",
+    "\\u00A0",
+    "\\xa0",
+)
+"""What may stand for a space: a page's own editor makes it one that does not break."""
 _BASE64_EDGE: Final = "[A-Za-z0-9+/_-]?"
 """A character that holds bits of the value and of its neighbour."""
 
@@ -123,7 +138,7 @@ def _words(char: str) -> Part:
         ),
         repr(char)[1:-1],
         repr(char.encode())[2:-1],
-        *(("+", "%2B", "%2b") if char == " " else ()),
+        *(_SPACES if char == " " else ()),
         *((f"\\U{number:08x}",) if number > 0xFFFF else ()),
         *((f"\\{char}", f"\\\\\\{char}", f"\\\\{char}") if char in "\"'/\\`$" else ()),
         *(("&apos;", "&#039;") if char == "'" else ()),

@@ -41,7 +41,8 @@ class Secrets:
         """Name -> the hosts that it is bound to, as allow-list entries."""
         self.placeholders = {name: f"CellwrightSecret_{name}_{token_hex(12)}" for name in values}
         """Name -> what stands for its value inside; letters, digits and underscores, which no encoding changes."""
-        self._hider = Hider(values)
+        # without spaces around it, which a form may take away
+        self._hider = Hider({name: value.strip() for name, value in values.items()})
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -69,9 +70,9 @@ class Secrets:
 
 
 def _check(name: str, value: str) -> None:
-    if len(value) < LEAST_CHARS:
+    if len(value.strip()) < LEAST_CHARS:
         raise UsageError(
-            f"The value of the secret {name} has {len(value)} characters. It would be hidden wherever these stand, in half of "
+            f"The value of the secret {name} has {len(value.strip())} characters. It would be hidden wherever these stand, in half of "
             f"what a cell says. Nothing was started. Only values of {LEAST_CHARS} characters and more can be secrets."
         )
     if len(value) > MOST_CHARS or _NO_LINE.search(value):

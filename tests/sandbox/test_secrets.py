@@ -1,0 +1,222 @@
+"""Secrets in a real sandbox: typed into fields of every kind, shown by no picture, and found in nothing that comes out."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cellwright.record import read_run
+from cellwright.record.records import Note
+from cellwright.sandbox.base import SecretSpec, Spec
+from cellwright.session import Session
+from cellwright_kernel.wire import Cell, Event, OutputEvent, PieceEvent, Text
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+TARGETS = Path(__file__).parents[1] / "targets"
+ONE, OTHER = "Zebra-7!x+Y/z ", "qWiLm.4%u=K&o "
+"""Two values of one length; two pictures that are the same show neither."""
+FORM = """<title>form</title><style>input, textarea, div { font: 30px monospace; width: 600px; border: 1px solid }</style>
+<input id=text><input id=password type=password><textarea id=area></textarea><div id=editable contenteditable></div>
+<button id=button>B</button><input id=fixed readonly>"""
+
+
+class Pages(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        frame = f"<title>outer</title><iframe id=inner width=900 height=600 src='http://localhost:{self.server.server_port}/form'>"
+        body = (frame if self.path == "/outer" else FORM).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+        """Say nothing."""
+
+
+@pytest.fixture
+def pages() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield server.server_port
+        server.shutdown()
+        serving.join()
+
+
+def everything_in(folder: Path) -> bytes:
+    return b"\n".join(file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file())
+
+
+async def said(session: Session, code: str) -> str:
+    cell: Cell = await session.execute(code)
+    return cell.text
+
+
+def spec(*secrets: SecretSpec, allow: tuple[str, ...] = (), files: tuple[Path, ...] = ()) -> Spec:
+    return Spec(secrets=secrets or (SecretSpec(name="ONE"), SecretSpec(name="OTHER")), allow=allow, files=files)
+
+
+VALUES = {"ONE": ONE, "OTHER": OTHER}
+
+
+@pytest.mark.parametrize("field", ["text", "password", "area", "editable"])
+async def test_a_value_typed_into_a_page_arrives_and_is_in_no_picture(field: str) -> None:
+    async with Session.open(spec(), secrets=VALUES) as session:
+        look = '(await page.evaluate("[document.activeElement.value ?? document.activeElement.textContent]"))[0]'
+        shots: list[list[bytes]] = []
+        for name, value in VALUES.items():
+            cell = await session.execute(
+                f"await page.set_content({FORM!r}); await page.add_style_tag(content='* {{caret-color: transparent}}')\n"
+                f"pyautogui.moveTo(5, 700); await page.click('#{field}')\n"
+                f"secrets.type({name!r})\n"
+                f"log({look}); log(len({look}))\n"
+                "screen.settle(); display(screen.shot()); display(pyautogui.screenshot()); display(await page.screenshot())"
+            )
+            assert cell.status == "ok", cell.text
+            said_of_it = [output.text.strip() for output in cell.outputs[:2] if isinstance(output, Text)]
+            assert said_of_it == [f"[secret {name}]", str(len(value))]
+            shots.append([image.data for image in cell.images] + [await session.screenshot()])
+        assert shots[0] == shots[1]
+        assert len(set(shots[0])) == 2, "the whole screen three times, and the page"
+    assert not any(value.encode() in everything_in(session.run_dir) for value in VALUES.values())
+
+
+async def test_both_languages_can_type_and_javascript_is_told_why_not() -> None:
+    async with Session.open(spec(), secrets=VALUES) as session:
+        cell = await session.execute(
+            f"await page.setContent({FORM!r}); await page.click('#text'); await secrets.type('ONE');\n"
+            "console.log(await page.inputValue('#text'));\n"
+            "await secrets.type('NONE').catch(e => console.log(e.message)); await secrets.type(3).catch(e => console.log(e.message));",
+            language="javascript",
+        )
+        assert cell.text.splitlines() == [
+            "[secret ONE]",
+            "There is no secret 'NONE' in this session; there are: ONE, OTHER. Nothing was typed or given. Whoever starts the "
+            "session gives one with `--secret NAME`.",
+            "A secret is named by a string, not number. Nothing was typed or given.",
+        ]
+
+
+async def test_a_bound_secret_is_typed_into_its_hosts_pages_only(pages: int) -> None:
+    mine = spec(
+        SecretSpec(name="ONE", hosts=(f"localhost:{pages}",)), allow=(f"localhost:{pages}", f"127.0.0.1:{pages}")
+    )
+    async with Session.open(mine, secrets={"ONE": ONE}) as session:
+        typed = "secrets.type('ONE'); log(await {}.input_value('#text'))"
+        form = f"await page.goto('http://{{}}:{pages}/{{}}')\n"
+        here = form.format("localhost", "form") + "await page.click('#text')\n" + typed.format("page")
+        assert await said(session, here) == "[secret ONE]"
+        there = form.format("127.0.0.1", "form") + "await page.click('#text')\n" + typed.format("page")
+        refusal = (
+            f"SecretError: The secret ONE is bound to localhost:{pages}, and typed into pages from there only. What has the "
+            f"keyboard is a page of http://127.0.0.1:{pages}. Nothing was typed."
+        )
+        assert refusal in await said(session, there)
+        assert await said(session, "log(repr(await page.input_value('#text')))") == "''"
+        inner = (
+            form.format("127.0.0.1", "outer")
+            + "inner = page.frames[1]\nawait inner.click('#text')\n"
+            + typed.format("inner")
+        )
+        assert await said(session, inner) == "[secret ONE]", "what counts is the frame that has the field"
+        terminal = "import subprocess; p = subprocess.Popen(['xterm', '-T', 'other']); ui.wait('window', 'other'); screen.settle()\n"
+        told = await said(session, terminal + "secrets.type('ONE')")
+        assert (
+            "What has the keyboard belongs to another program, or to a page without a host. Nothing was typed." in told
+        )
+        await session.execute("p.kill()")
+    notes = [line.record for line in read_run(session.run_dir).lines if isinstance(line.record, Note)]
+    assert [note.text.partition(":")[0] for note in notes if note.topic == "secret"] == [
+        "The secret ONE was given to be typed into a page of http",
+        "The use of a secret was refused",
+        "The secret ONE was given to be typed into a page of http",
+        "The use of a secret was refused",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "why"), [("#button", "is <button>, which takes no text"), ("#fixed", "is <input>, which takes no text")]
+)
+async def test_nothing_is_typed_where_no_field_is(what: str, why: str) -> None:
+    async with Session.open(spec(), secrets=VALUES) as session:
+        told = await said(session, f"await page.set_content({FORM!r}); await page.click({what!r}); secrets.type('ONE')")
+        assert why in told
+        told = await said(session, "pyautogui.hotkey('ctrl', 'l'); secrets.type('ONE')")
+        assert "No field of a page has the keyboard; the browser's own address bar may" in told
+
+
+@pytest.mark.parametrize(
+    ("title", "command"),
+    [
+        ("tk", "[sys.executable, 'tk_text.py', 'typed']"),
+        ("gtk text", "['/usr/bin/python3', 'gtk_text.py', 'typed']"),
+        ("terminal", "['xterm', '-u8', '-T', 'terminal', '-e', 'sh', '-c', 'exec cat > typed']"),
+    ],
+)
+async def test_in_other_programs_a_value_arrives_and_is_in_no_picture(title: str, command: str) -> None:
+    files = (TARGETS / "tk_text.py", TARGETS / "gtk_text.py")
+    async with Session.open(spec(files=files), secrets=VALUES) as session:
+        shots = []
+        for name in VALUES:
+            cell = await session.execute(
+                "import subprocess, sys, time, pathlib\n"
+                f"program = subprocess.Popen({command})\n"
+                f"box = ui.wait('window', {title!r}).box; screen.settle()\n"
+                f"secrets.type({name!r}); pyautogui.press('enter')\n"
+                "end = time.monotonic() + 5\n"
+                "while '\\n' not in pathlib.Path('typed').read_text() and time.monotonic() < end: time.sleep(0.01)\n"
+                "text = pathlib.Path('typed').read_text(); screen.settle()\n"
+                "display(screen.shot()); log(text.strip()); log(len(set(screen.shot(box).getdata())))"
+            )
+            assert cell.status == "ok", cell.text
+            logged = [output.text for output in cell.outputs if isinstance(output, Text) and output.source == "log"]
+            assert logged[0] == f"[secret {name}]"
+            shots.append((*(image.data for image in cell.images), logged[1]))
+            await session.execute("program.kill(); program.wait(); pathlib.Path('typed').unlink(); screen.settle()")
+        assert shots[0] == shots[1]
+
+
+async def test_what_code_knows_of_a_value_is_in_nothing_that_comes_out() -> None:
+    events: list[Event] = []
+    code = f"""
+await page.set_content({FORM!r}); await page.click('#text'); secrets.type('ONE'); value = await page.input_value('#text')
+import base64, json, sys, time, urllib.parse, threading
+print(value, urllib.parse.quote(value), urllib.parse.quote_plus(value).lower(), json.dumps(value), repr(value))
+print(base64.b64encode(value.encode()).decode(), base64.b64encode(b'x' + value.encode()).decode(), base64.b64encode(b'xy' + value.encode()).decode())
+sys.stdout.write(value[:5]); sys.stdout.flush(); time.sleep(0.3); sys.stdout.write(value[5:]); sys.stdout.flush(); time.sleep(0.3)
+print('x' * 20000); print('y' * 5795 + value + 'z' * 20000)
+threading.Timer(0.5, lambda: print('late', value)).start()
+open(urllib.parse.quote(value, safe=''), 'w')
+log({{'value': value}}); sys.stderr.write(value)
+raise ValueError(value)
+"""
+    async with Session.open(spec(), secrets=VALUES) as session:
+        cell = await session.execute(code, on_event=events.append)
+        assert cell.status == "error"
+        late = await session.execute("time.sleep(1)")
+        names = [file.path for file in await session.list_files()]
+        told = (
+            cell.model_dump_json() + late.model_dump_json() + repr(names) + "".join(e.model_dump_json() for e in events)
+        )
+        pieces = "".join(e.text for e in events if isinstance(e, PieceEvent))
+    for form in (
+        ONE,
+        ONE.strip(),
+        "Zebra-7",
+        "Zebra",
+        base64.b64encode(ONE.encode()).decode()[:9],
+        "WmVicm",
+        "plYnJh",
+        "aZWJyY",
+    ):
+        assert form not in told + pieces, form
+        assert form.encode() not in everything_in(session.run_dir), form
+    assert "late [secret ONE]" in told
+    assert any(isinstance(event, OutputEvent) for event in events)
