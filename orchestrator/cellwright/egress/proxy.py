@@ -18,6 +18,7 @@ from typing import Final, Self
 import h11
 
 from cellwright.egress.exchange import EgressRequest, Exchange, Resolve, Timeouts
+from cellwright.egress.placeholders import Placeholders
 from cellwright.egress.relay import Side
 from cellwright.egress.rules import Address, AllowList
 from cellwright.secrets import NONE, Secrets
@@ -59,7 +60,7 @@ class EgressProxy:
         self._on_request = on_request
         self._timeouts = timeouts or Timeouts()
         self._resolve = resolve or _ask_system
-        self._secrets = secrets
+        self._placeholders = Placeholders(secrets)
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
 
@@ -118,7 +119,7 @@ class EgressProxy:
             inside.abort()
             return
         self._connections += 1
-        exchange = Exchange(inside, self._allow, self._resolve, self._timeouts)
+        exchange = Exchange(inside, self._allow, self._resolve, self._timeouts, self._placeholders)
         try:
             await exchange.run()
         except asyncio.CancelledError:

@@ -280,6 +280,8 @@ class Egress(_Record):
     """When it came: UTC, ISO 8601 with milliseconds and `Z`. `at` is when it was over."""
     duration_ms: int
     """Until it was over."""
+    secrets: tuple[str, ...] | None = None
+    """Names of those whose values went out in its headers, or whose placeholders it was refused for; absent: none."""
 
     @classmethod
     def of(cls, request: EgressRequest, *, cell: int | None = None) -> Self:
@@ -296,6 +298,7 @@ class Egress(_Record):
             received_bytes=request.received_bytes,
             started_at=request.started_at,
             duration_ms=request.duration_ms,
+            secrets=request.secrets or None,
         )
 
 
