@@ -25,17 +25,16 @@ async def says_http(inside: Side, outside: Side, limit_s: float) -> bool:
         outside: Where it leads.
         limit_s: Seconds that a beginning may take to become more.
     """
-    said = inside.conn.trailing_data[0] or await _first(inside, outside)
+    before = inside.conn.trailing_data[0]
+    said = before or await _first(inside, outside)
     try:
         async with asyncio.timeout(limit_s):
-            while said and _BEGINS.fullmatch(said):
-                more = await inside.read()
-                inside.push_back(more)
-                if not more:
-                    break
+            while said and _BEGINS.fullmatch(said) and (more := await inside.read()):
                 said += more
     except TimeoutError:
         return False
+    finally:
+        inside.push_back(said[len(before) :])
     return bool(_METHOD.match(said)) and not said.startswith(_HTTP2)
 
 
@@ -48,9 +47,6 @@ async def _first(inside: Side, outside: Side) -> bytes:
         for read in reading:
             read.cancel()  # one that has not ended has taken nothing
         await asyncio.gather(*reading, return_exceptions=True)
-    said = b""
-    for read, side in reading.items():
-        if not read.cancelled() and read.exception() is None:
-            side.push_back(read.result())
-            said = read.result() if side is inside else said
-    return said
+    said = {side: read.result() for read, side in reading.items() if not read.cancelled() and not read.exception()}
+    outside.push_back(said.get(outside, b""))
+    return said.get(inside, b"")
