@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from cellwright.record import read_run
-from cellwright.record.records import Note
+from cellwright.record.records import Egress, Note
 from cellwright.sandbox.base import SecretSpec, Spec
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Event, OutputEvent, PieceEvent, Text
@@ -19,7 +20,7 @@ from cellwright_kernel.wire import Cell, Event, OutputEvent, PieceEvent, Text
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 TARGETS = Path(__file__).parents[1] / "targets"
-ONE, OTHER = "Zebra-7!x+Y/z ", "qWiLm.4%u=K&o "
+ONE, OTHER = "Zebra-7!x+Y/z", "qWiLm.4%u=K&o"
 """Two values of one length; two pictures that are the same show neither."""
 FORM = """<title>form</title><style>input, textarea, div { font: 30px monospace; width: 600px; border: 1px solid }</style>
 <input id=text><input id=password type=password><textarea id=area></textarea><div id=editable contenteditable></div>
@@ -36,18 +37,49 @@ class Pages(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def do_POST(self) -> None:
+        """Say what came in a header of a request that came whole."""
+        length = int(self.headers["Content-Length"] or 0)
+        if len(self.rfile.read(length)) < length:
+            return
+        self.server.posted.append(self.headers.as_string())  # type: ignore[attr-defined]
+        body = str(self.headers["X-Key"]).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
         """Say nothing."""
 
 
 @pytest.fixture
-def pages() -> Iterator[int]:
+def posted() -> list[str]:
+    """The headers of what was posted to `pages`."""
+    return []
+
+
+@pytest.fixture
+def pages(posted: list[str]) -> Iterator[int]:
+    with serving(posted) as port:
+        yield port
+
+
+@pytest.fixture
+def other_pages(posted: list[str]) -> Iterator[int]:
+    with serving(posted) as port:
+        yield port
+
+
+@contextmanager
+def serving(posted: list[str]) -> Iterator[int]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
+        server.posted = posted  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
         yield server.server_port
         server.shutdown()
-        serving.join()
+        thread.join()
 
 
 def everything_in(folder: Path) -> bytes:
@@ -220,3 +252,51 @@ raise ValueError(value)
         assert form.encode() not in everything_in(session.run_dir), form
     assert "late [secret ONE]" in told
     assert any(isinstance(event, OutputEvent) for event in events)
+
+
+async def test_a_header_has_the_value_outside_and_a_placeholder_inside(
+    pages: int, other_pages: int, posted: list[str]
+) -> None:
+    at, elsewhere = f"127.0.0.1:{pages}", f"localhost:{other_pages}"
+    mine = spec(SecretSpec(name="ONE", hosts=(at,)), allow=(at, elsewhere))
+    python = "import requests; log(requests.post('http://{}/', headers={{'X-Key': secrets.header('ONE')}}, {}).text)"
+    node = "console.log(await (await fetch('http://{}/', {{method: 'POST', headers: {{'X-Key': await secrets.header('ONE')}}}})).text())"
+    page = (
+        f"await page.goto('http://{at}/form')\n"
+        "log(await page.evaluate(\"key => fetch('/', {method: 'POST', headers: {'X-Key': key}}).then(it => it.text())\", "
+        "secrets.header('ONE')))"
+    )
+    async with Session.open(mine, secrets={"ONE": ONE}) as session:
+        assert await said(session, python.format(at, "")) == "[secret ONE]"
+        assert await said(session, python.format(at, "proxies={'http': 'http://127.0.0.1:3128'}")) == "[secret ONE]"
+        assert await said(session, page) == "[secret ONE]"
+        in_node = await session.execute(node.format(at), language="javascript")
+        assert in_node.text == "[secret ONE]"
+        assert [ONE.strip() in headers for headers in posted] == [True] * 4
+        refused = await said(session, python.format(elsewhere, ""))
+        assert f"The secret ONE is bound to {at} only, and a request to {elsewhere} had what stands for it" in refused
+        in_body = await said(session, python.format(at, "data=secrets.header('ONE')"))
+        assert "What stands for the secret ONE stood in the body of a request" in in_body
+        assert len(posted) == 4
+        assert await said(session, "log(secrets.header('ONE').startswith('CellwrightSecret_ONE_'))") == "True"
+    egress = [line.record for line in read_run(session.run_dir).lines if isinstance(line.record, Egress)]
+    used = [(one.allowed, one.secrets) for one in egress if one.secrets]
+    assert sorted(used) == [(False, ("ONE",)), (False, ("ONE",)), *[(True, ("ONE",))] * 4]
+    assert ONE.strip().encode() not in everything_in(session.run_dir)
+
+
+async def test_nothing_inside_has_a_value_before_it_is_typed_nor_the_callers_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ONE", ONE)
+    code = """
+import os, pathlib
+found = [name for name in pathlib.Path('/proc').glob('[0-9]*/*') if name.name in ('environ', 'cmdline')]
+texts = [os.environ.__repr__()]
+for name in found:
+    try: texts.append(name.read_text(errors='replace'))
+    except OSError: pass
+log(any('Zebra' in text for text in texts)); log('ONE' in os.environ)
+"""
+    async with Session.open(spec(), secrets=VALUES) as session:
+        assert await said(session, code) == "False\nFalse"

@@ -88,7 +88,7 @@ class Placeholders:
         raise Misplaced(
             name,
             f"What stands for the secret {name} stood in {where} of a request to {host}:{port}. The secret is {bound}, and its "
-            "value is put into headers of unencrypted requests to that alone. Nothing of it was sent. Put "
+            "value is put into headers of unencrypted requests to that alone. It was not sent on. Put "
             f'`secrets.header("{name}")` into a header.',
         )
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from cellwright.errors import SandboxLost
 from cellwright.secrets.hiding import Hider, Stream
-from cellwright_kernel.wire import Event, Image, KeptEvent, Output, OutputEvent, PieceEvent, Source, Text
+from cellwright_kernel.wire import ClosedEvent, Event, Image, KeptEvent, Output, OutputEvent, PieceEvent, Source, Text
 
 
 async def without_values(events: AsyncIterator[Event], hider: Hider) -> AsyncIterator[Event]:
@@ -52,8 +52,10 @@ class _Events:
             case OutputEvent():
                 yield from self.rest()
                 yield event.model_copy(update={"output": _without(event.output, self._hider)})
-            case _:
+            case ClosedEvent():
                 yield from self.rest()
+                yield event
+            case _:
                 yield event
 
     def rest(self) -> Iterator[Event]:
