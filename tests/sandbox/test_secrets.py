@@ -120,6 +120,24 @@ async def test_a_value_typed_into_a_page_arrives_and_is_in_no_picture(field: str
     assert not any(value.encode() in everything_in(session.run_dir) for value in VALUES.values())
 
 
+async def test_a_field_that_takes_the_others_place_shows_nothing_either() -> None:
+    async with Session.open(spec(), secrets=VALUES) as session:
+        shots = []
+        for name in VALUES:
+            cell = await session.execute(
+                f"await page.set_content({FORM!r}); await page.click('#password'); secrets.type({name!r})\n"
+                "await page.evaluate(\"\"\"() => { const old = document.querySelector('#password'); old.type = 'text';"
+                "old.removeAttribute('style'); const one = document.createElement('input'); one.value = old.value; old.after(one) }\"\"\")\n"
+                "screen.settle(); pyautogui.moveTo(5, 700); display(await page.screenshot(caret='hide'))\n"
+                'await page.evaluate("""() => { const old = document.querySelector(\'#password\'); const one = old.cloneNode();'
+                'one.removeAttribute(\'style\'); one.value = old.value; old.replaceWith(one) }""")\n'
+                "screen.settle(); display(await page.screenshot(caret='hide'))"
+            )
+            assert cell.status == "ok", cell.text
+            shots.append([image.data for image in cell.images])
+        assert shots[0] == shots[1]
+
+
 async def test_both_languages_can_type_and_javascript_is_told_why_not() -> None:
     async with Session.open(spec(), secrets=VALUES) as session:
         cell = await session.execute(

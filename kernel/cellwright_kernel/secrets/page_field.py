@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from cellwright_kernel.devtools import Devtools, DevtoolsError
@@ -42,11 +43,7 @@ _CAME: Final = """(() => {
   globalThis.field = field;
   return [self.origin, Boolean(takes && !field.disabled), String(field.localName ?? ''), field === before];
 })()"""
-_COVER: Final = """(() => {
-  const field = globalThis.field;
-  field.style.setProperty('-webkit-text-security', 'disc', 'important');
-  return field.isConnected && getComputedStyle(field).webkitTextSecurity === 'disc';
-})()"""
+_COVER: Final = Path(__file__).with_name("cover.js").read_text()
 _NO_FIELD: Final = (
     "No field of a page has the keyboard; the browser's own address bar may, or nothing in the page. Nothing was typed. Click "
     "into the field first."
