@@ -2,7 +2,7 @@
 
 Flows in: the name, used with or without an import. Flows out: one object, or Python's module, each of which has what the
 other has. Decided here: code that writes `import secrets` first means both, so the module gets `type` and `header`; and the
-object answers for the module. Where a session has no secrets, nothing of this is there.
+object answers for the module; and that a placeholder is no text to type. Where a session has no secrets, nothing of this is there.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import importlib
 import os
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from cellwright_kernel.python.after_import import AfterImport
-from cellwright_kernel.secrets.secrets import WHERE, Secrets
+from cellwright_kernel.secrets.secrets import WHERE, Secrets, refuse_placeholder
+
+_TYPING: Final = frozenset({"fill", "type", "keyboardType", "keyboardInsertText"})
+"""Playwright's own words for what types a text."""
 
 
 class BothSecrets(Secrets):
@@ -29,8 +32,23 @@ def prepare_secrets(after_import: AfterImport) -> None:
     if WHERE not in os.environ:
         return
     after_import.do("secrets", _offer)
+    after_import.do("playwright._impl.connection", _type_no_placeholder)
     if "secrets" in sys.modules:
         _offer(sys.modules["secrets"])
+
+
+def _type_no_placeholder(module: ModuleType) -> None:
+    """Have Playwright refuse to type what stands for a secret; what its clients tell its server goes through one call."""
+    send = module.Connection.send_message_to_server
+
+    def send_if_none(self: Any, channel: Any, method: str, params: Any, *more: Any, **options: Any) -> Any:
+        if method in _TYPING and isinstance(params, dict):
+            for word in params.values():
+                if isinstance(word, str):
+                    refuse_placeholder(word)
+        return send(self, channel, method, params, *more, **options)
+
+    module.Connection.send_message_to_server = send_if_none
 
 
 def _offer(module: ModuleType) -> None:

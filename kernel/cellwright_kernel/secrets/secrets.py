@@ -15,7 +15,22 @@ from cellwright_kernel.secrets.errors import SecretError
 
 WHERE: Final = "CELLWRIGHT_SECRETS"
 """The environment variable that names the kernel host's socket."""
+PLACEHOLDER: Final = "CellwrightSecret_"
+"""How every placeholder begins; made outside."""
 _CALL_S: Final = 40.0
+
+
+def refuse_placeholder(text: str) -> None:
+    """Return when a text that is to be typed has no placeholder in it.
+
+    Raises:
+        SecretError: It has.
+    """
+    if PLACEHOLDER in text:
+        raise SecretError(
+            "What stands for a secret in a header was to be typed; it would be typed as it is, and mean nothing there. Nothing was "
+            "typed. Use `secrets.type(name)`."
+        )
 
 
 class Secrets:
