@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from tests.sockets.test_egress_proxy import Client, ask, echo, says, service
 from tests.waiting import GUARD_S
 
-from cellwright.egress import EgressProxy, EgressRequest
+from cellwright.egress import EgressProxy, EgressRequest, Tls
 from cellwright.secrets import Secrets
 
 VALUE = "s3cret-Ä/value"
@@ -184,6 +186,32 @@ async def test_a_service_that_speaks_first_is_not_kept_waiting(tmp_path: Path) -
         client.writer.write(b"ehlo\r\n")
         assert await client.reader.read(-1) == b"EHLO\r\n"
     assert [(one.allowed, one.secrets) for one in told] == [(True, ())]
+
+
+async def test_a_clear_request_to_the_port_of_tls_goes_out_encrypted_and_to_nobody_else(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    mine, foreign = certificate(tmp_path / "mine", "IP:127.0.0.1"), certificate(tmp_path / "foreign", "DNS:other")
+    for name, presented, status in (("ok", mine, b"200"), ("no", foreign, b"502")):
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_cert_chain(presented)
+        async with service(says(OK, heard), tls=server) as port:
+            secrets = Secrets({"KEY": VALUE}, {"KEY": (f"127.0.0.1:{port}",)})
+            tls = Tls(frozenset({port}), ssl.create_default_context(cafile=str(mine)))
+            async with EgressProxy((f"127.0.0.1:{port}",), tmp_path / name, secrets=secrets, tls=tls):
+                answer = await ask(tmp_path / name, request(port, f"X-Key: {secrets.placeholders['KEY']}"))
+                assert answer.startswith(b"HTTP/1.1 " + status), answer
+    assert [f"X-Key: {VALUE}".encode() in head for head in heard] == [True]
+
+
+def certificate(file: Path, name: str) -> Path:
+    """A certificate of its own, with its key."""
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test".split()
+    key, own = file.with_suffix(".key"), file.with_suffix(".crt")
+    subprocess.run(
+        [*command, "-addext", f"subjectAltName={name}", "-keyout", key, "-out", own], check=True, capture_output=True
+    )
+    file.write_bytes(key.read_bytes() + own.read_bytes())
+    return file
 
 
 async def test_a_placeholder_as_a_host_is_asked_of_nobody(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ sentence for a refusal, which stands in the status line too, because that is all
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import h11
 
@@ -78,6 +80,18 @@ class Timeouts:
 
 
 @dataclass(frozen=True)
+class Tls:
+    """To which ports requests go over TLS, though the inside has sent them without, so that values can be put into them.
+
+    That is so for hosts only that a secret is bound to.
+    """
+
+    ports: frozenset[int] = frozenset({443})
+    context: ssl.SSLContext | None = None
+    """What the other side is checked with; absent: the system's certificates."""
+
+
+@dataclass(frozen=True)
 class _Way:
     """The permission to go somewhere."""
 
@@ -89,7 +103,14 @@ class Exchange:
     """One connection, from its first byte to its last."""
 
     def __init__(
-        self, inside: Side, allow: AllowList, resolve: Resolve, timeouts: Timeouts, placeholders: Placeholders
+        self,
+        inside: Side,
+        allow: AllowList,
+        resolve: Resolve,
+        *,
+        timeouts: Timeouts,
+        placeholders: Placeholders,
+        tls: Tls,
     ) -> None:
         self._inside = inside
         self._outside: Side | None = None
@@ -97,6 +118,7 @@ class Exchange:
         self._resolve = resolve
         self._timeouts = timeouts
         self._placeholders = placeholders
+        self._tls = tls
         self._secrets: tuple[str, ...] = ()
         self._misplaced: Misplaced | None = None
         self._target: Target | None = None
@@ -241,7 +263,7 @@ class Exchange:
         for address in way.addresses:
             try:
                 async with asyncio.timeout(self._timeouts.connect_s):
-                    streams = await asyncio.open_connection(str(address), target.port)
+                    streams = await asyncio.open_connection(str(address), target.port, **self._encryption(target))
             except OSError as error:
                 last = error
                 continue
@@ -249,10 +271,20 @@ class Exchange:
             return Side(*streams, h11.CLIENT)
         raise Stopped(502, f"{place_of(target.host, target.port)} did not answer: {why(last)}.") from last
 
+    def _encryption(self, target: Target) -> dict[str, Any]:
+        """Return how a connection for a request is to be encrypted."""
+        is_bound = target.method != "CONNECT" and self._placeholders.is_bound(target.host, target.port)
+        if not is_bound or target.port not in self._tls.ports:
+            return {}
+        return {"ssl": self._tls.context or _system_certificates(), "server_hostname": target.host}
+
     async def _pass_on(self, request: h11.Request, target: Target, outside: Side, *, host: bytes | None = None) -> bool:
         """Carry one plain request and its response; return True when both sides agreed to speak something else."""
         upgrade = is_upgrade(request)
-        headers = [(b"Host", host or host_header(target)), *end_to_end(request, upgrade=upgrade)]
+        headers = [
+            (b"Host", host or host_header(target, is_encrypted=bool(self._encryption(target)))),
+            *end_to_end(request, upgrade=upgrade),
+        ]
         if not upgrade:
             headers.append((b"Connection", b"close"))
         if self._placeholders:
@@ -340,3 +372,8 @@ class Exchange:
         if self._target is None or self._target.method != "HEAD":
             await self._inside.send(h11.Data(data=text))
         await self._inside.send(h11.EndOfMessage())
+
+
+@cache
+def _system_certificates() -> ssl.SSLContext:
+    return ssl.create_default_context()

@@ -100,9 +100,10 @@ def _tokens(value: bytes) -> set[bytes]:
     return {token.strip().lower() for token in value.split(b",")}
 
 
-def host_header(target: Target) -> bytes:
+def host_header(target: Target, *, is_encrypted: bool = False) -> bytes:
     """Return what `Host` says of a request that is for there."""
-    return (place_of(target.host, target.port) if target.port != 80 else _bracketed(target.host)).encode("ascii")
+    usual = 443 if is_encrypted else 80
+    return (_bracketed(target.host) if target.port == usual else place_of(target.host, target.port)).encode("ascii")
 
 
 def place_of(host: str, port: int) -> str:

@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import h11
 
-from cellwright.egress.exchange import EgressRequest, Exchange, Resolve, Timeouts
+from cellwright.egress.exchange import EgressRequest, Exchange, Resolve, Timeouts, Tls
 from cellwright.egress.placeholders import Placeholders
 from cellwright.egress.relay import Side
 from cellwright.egress.rules import Address, AllowList
@@ -41,6 +41,7 @@ class EgressProxy:
         timeouts: Timeouts | None = None,
         resolve: Resolve | None = None,
         secrets: Secrets = NONE,
+        tls: Tls | None = None,
     ) -> None:
         """Read the allow-list; nothing listens yet.
 
@@ -51,6 +52,7 @@ class EgressProxy:
             timeouts: How long things may take; absent: the defaults.
             resolve: Turns names into addresses; absent: the system's resolver.
             secrets: What stands for a placeholder, and where.
+            tls: Which requests that have such go out over TLS; absent: those to port 443.
 
         Raises:
             UsageError: An entry is not one.
@@ -61,6 +63,7 @@ class EgressProxy:
         self._timeouts = timeouts or Timeouts()
         self._resolve = resolve or _ask_system
         self._placeholders = Placeholders(secrets)
+        self._tls = tls or Tls()
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
 
@@ -119,7 +122,12 @@ class EgressProxy:
             inside.abort()
             return
         self._connections += 1
-        exchange = Exchange(inside, self._allow, self._resolve, self._timeouts, self._placeholders)
+        exchange = Exchange(
+            *(inside, self._allow, self._resolve),
+            timeouts=self._timeouts,
+            placeholders=self._placeholders,
+            tls=self._tls,
+        )
         try:
             await exchange.run()
         except asyncio.CancelledError:

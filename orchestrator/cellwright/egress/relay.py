@@ -79,7 +79,8 @@ class Side:
     async def end(self) -> None:
         """Say that nothing more will be sent."""
         with contextlib.suppress(OSError):
-            self._writer.write_eof()
+            if self._writer.can_write_eof():  # TLS cannot
+                self._writer.write_eof()
 
     async def close(self) -> None:
         """Close the stream once what was written has gone out, or could not for a while; safe to call twice."""
