@@ -71,12 +71,13 @@ class Form:
         return max(runs, key=len)
 
     @cached_property
-    def _first(self) -> frozenset[str]:
+    def first_chars(self) -> frozenset[str]:
+        """The characters that it can begin with."""
         return frozenset(word[0] for word in self.parts[0])
 
     def may_begin(self, text: str) -> bool:
         """Return whether a text is the beginning of it, and not yet all."""
-        if not text or text[0] not in self._first:
+        if not text or text[0] not in self.first_chars:
             return False
         reached = {0}
         for words in self.parts:
@@ -127,7 +128,7 @@ def _words(char: str) -> Part:
     number = ord(char)
     words = [
         *(char, percent, percent.lower(), percent.replace("%", "%25"), percent.lower().replace("%", "%25")),
-        *(units, units.lower(), f"\\{units}", f"\\{units.lower()}"),
+        *(units, units.lower(), units.replace("\\", "\\\\"), units.lower().replace("\\", "\\\\")),
         *(
             html.escape(char),
             f"&#{number};",

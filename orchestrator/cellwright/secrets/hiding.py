@@ -8,10 +8,11 @@ known; and beside a cut, where the rest of a value is missing, what is left of i
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from cellwright.secrets.forms import forms_of
+from cellwright.secrets.forms import Form, forms_of
 
 _CUT: Final = re.compile(r"(\[\.\.\. [^\]]* \.\.\.\])")
 """How the inside marks a cut."""
@@ -32,6 +33,10 @@ class Hider:
         ordered = sorted(values.items(), key=lambda item: len(item[1]), reverse=True)
         self._forms = [(f"[secret {name}]", form) for name, value in ordered for form in forms_of(value)]
         self._raw = {name: value.encode() for name, value in values.items()}
+        self._by_first: defaultdict[str, list[Form]] = defaultdict(list)
+        for _, form in self._forms:
+            for char in form.first_chars:
+                self._by_first[char].append(form)
         self._most = max((form.most_chars for _, form in self._forms), default=0)
 
     def __bool__(self) -> bool:
@@ -63,9 +68,8 @@ class Hider:
     def held_back(self, text: str) -> int:
         """Return how many characters at a text's end may be the beginning of a value."""
         for at in range(max(0, len(text) - self._most), len(text)):
-            end = text[at:]
-            if any(form.may_begin(end) for _, form in self._forms):
-                return len(end)
+            if text[at] in self._by_first and any(form.may_begin(text[at:]) for form in self._by_first[text[at]]):
+                return len(text) - at
         return 0
 
     def _begun(self, text: str) -> int:
