@@ -83,8 +83,7 @@ class Journal:
         self._turns = sum(isinstance(line.record, ModelResponse) for line in found.lines)
         self._keep, self._kept = keep, self.blobs.size_bytes()
         self._kept_by_cell: Counter[int] = Counter()
-        self._durable = durable
-        self._broken = False
+        self._durable, self._broken = durable, False
         self._sync = Sync(fd, folder)
         self.secrets: Secrets = NONE
         """Whose values no record may hold, whoever said them, and no blob as they are."""
@@ -292,9 +291,8 @@ class Journal:
             if self._fd < 0:
                 return
             try:
-                self.append(
-                    RunClosed(status=status, reason=reason, summary=summary, cells=self._cells, turns=self._turns)
-                )
+                end = RunClosed(status=status, reason=reason, summary=summary, cells=self._cells, turns=self._turns)
+                self.append(end)
                 run_hash = digest(read_file(self.folder / "run.json"))
                 head = Head(count=self._count, last=self._last, run=run_hash, closed_at=now())
                 body: dict[str, JsonValue] = head.model_dump(mode="json")
