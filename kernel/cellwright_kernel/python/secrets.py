@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from cellwright_kernel.python.after_import import AfterImport
-from cellwright_kernel.secrets.secrets import WHERE, Secrets, refuse_placeholder
+from cellwright_kernel.secrets.secrets import WHERE, Secrets, refuse_encrypted, refuse_placeholder
 
 _TYPING: Final = frozenset({"fill", "type", "keyboardType", "keyboardInsertText"})
 """Playwright's own words for what types a text."""
@@ -33,6 +33,9 @@ def prepare_secrets(after_import: AfterImport) -> None:
         return
     after_import.do("secrets", _offer)
     after_import.do("playwright._impl.connection", _type_no_placeholder)
+    after_import.do("http.client", _encrypt_no_placeholder)
+    if "http.client" in sys.modules:
+        _encrypt_no_placeholder(sys.modules["http.client"])
     if "secrets" in sys.modules:
         _offer(sys.modules["secrets"])
 
@@ -49,6 +52,18 @@ def _type_no_placeholder(module: ModuleType) -> None:
         return send(self, channel, method, params, *more, **options)
 
     module.Connection.send_message_to_server = send_if_none
+
+
+def _encrypt_no_placeholder(module: ModuleType) -> None:
+    """Have urllib and requests say that nobody can put the value into what they encrypt; it would arrive as a placeholder."""
+    put = module.HTTPConnection.putheader
+
+    def put_if_none(self: Any, header: Any, *values: Any) -> None:
+        if self.default_port == module.HTTPS_PORT:
+            refuse_encrypted(b" ".join(value if isinstance(value, bytes) else str(value).encode() for value in values))
+        put(self, header, *values)
+
+    module.HTTPConnection.putheader = put_if_none
 
 
 def _offer(module: ModuleType) -> None:

@@ -33,6 +33,19 @@ def refuse_placeholder(text: str) -> None:
         )
 
 
+def refuse_encrypted(header: bytes) -> None:
+    """Return when a header that is to be encrypted in here has no placeholder in it.
+
+    Raises:
+        SecretError: It has.
+    """
+    if PLACEHOLDER.encode() in header:
+        raise SecretError(
+            "What stands for a secret was to go into an https:// request, which is encrypted in here, so that nothing outside can "
+            "put the value in its place. Nothing was sent. Write http://HOST:443/ instead: that leaves encrypted."
+        )
+
+
 class Secrets:
     """The session's secrets, by name: type(name), header(name)."""
 

@@ -72,7 +72,8 @@ _SECRETS: Final = """
 
 There are secrets whose values you never see; use them by name: {names}. `secrets.type("NAME")` types one into the field that has \
 the keyboard, so click into the field first; `secrets.header("NAME")` gives what to put into a header of a plain http:// request \
-to a host named with it, where the value takes its place. In JavaScript both with await. Of what comes back, [secret NAME] stands for the \
+to a host named with it, where the value takes its place; http://HOST:443/ goes out encrypted, and in an https:// request nothing \
+takes its place. In JavaScript both with await. Of what comes back, [secret NAME] stands for the \
 value, and a field that one was typed into shows dots."""
 
 WRAP_UP: Final = """\

@@ -17,10 +17,6 @@ from cellwright_kernel.wire import ClosedEvent, Event, Image, KeptEvent, Output,
 
 async def without_values(events: AsyncIterator[Event], hider: Hider) -> AsyncIterator[Event]:
     """Yield a cell's events; where its stream breaks, what was held back of them comes first."""
-    if not hider:
-        async for event in events:
-            yield event
-        return
     hidden = _Events(hider)
     try:
         async for event in events:
