@@ -45,7 +45,7 @@ from cellwright.record.records import (
 )
 from cellwright.record.stored import StoredImage, StoredOutput, StoredText, screenshot_image, stored
 from cellwright.record.sync import Sync
-from cellwright.record.without_values import record_without_values
+from cellwright.record.without_values import info_without_values, record_without_values
 from cellwright.sandbox.base import Spec
 from cellwright.secrets import NONE, Secrets
 from cellwright_kernel.wire import Cell, Output
@@ -73,8 +73,7 @@ class Journal:
     """One run, open for writing. Threads may share it. Make one with `create` or `reopen`."""
 
     def __init__(self, folder: Path, info: RunInfo, fd: int, found: Scan, *, durable: bool, keep: Keep) -> None:
-        self.folder = folder
-        self.info = info
+        self.folder, self.info = folder, info
         self.blobs = Blobs(folder / "blobs")
         self._fd = fd
         self._lock = threading.RLock()
@@ -163,8 +162,7 @@ class Journal:
             RunFull: when the record would begin something, and the run has no room for what comes of it.
             RecordError: when the journal is closed, or cannot be written for another reason.
         """
-        if self.secrets:
-            record = record_without_values(record, self.secrets.hider)
+        record = record_without_values(record, self.secrets.hider)
         with self._lock:
             if self._fd < 0 or self._broken:
                 raise RecordError("The journal is closed; nothing more can be recorded in this run.")
@@ -372,10 +370,12 @@ def open_run(
         driver=driver,
         session_id=session_id,
         spec=recorded_spec(spec),
-        task=task and secrets.hide(task),
+        task=task,
         model=model,
     )
-    journal = Journal.create((runs or runs_folder()) / info.run_id, info, durable=durable)
+    journal = Journal.create(
+        (runs or runs_folder()) / info.run_id, info_without_values(info, secrets.hider), durable=durable
+    )
     journal.secrets = secrets
     return journal
 

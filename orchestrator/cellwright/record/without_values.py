@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from cellwright.record.records import RECORD, Record
+from cellwright.record.records import RECORD, Record, RunInfo
 from cellwright.secrets import Hider
 
 _OURS: Final = re.compile(r"(sha256:)?[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
@@ -20,9 +20,18 @@ _OURS: Final = re.compile(r"(sha256:)?[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0
 
 def record_without_values(record: Record, hider: Hider) -> Record:
     """Return a record without values."""
+    if not hider:
+        return record
     fields: JsonValue = record.model_dump(mode="json")
     hidden = _hidden(fields, hider)
     return record if hidden == fields else RECORD.validate_python(hidden)
+
+
+def info_without_values(info: RunInfo, hider: Hider) -> RunInfo:
+    """Return what a run is without values in the words and options that it was started with."""
+    fields: dict[str, JsonValue] = info.model_dump(mode="json")
+    said = {name: _hidden(value, hider) for name, value in fields.items() if name in {"spec", "task", "model"}}
+    return RunInfo.model_validate({**fields, **said})
 
 
 def _hidden(value: JsonValue, hider: Hider) -> JsonValue:

@@ -119,7 +119,7 @@ class Door:
             SandboxLost: As with `execute`, or it took too long.
         """
         async with self._request("GET", "/cells/running", whole_s=SO_FAR_S, may_refuse=False) as response:
-            async for event in self._events(response):
+            async for event in self._events(response, is_unfinished=True):
                 if not isinstance(event, ClosedEvent):
                     yield event
 
@@ -230,9 +230,11 @@ class Door:
         async with self._request("DELETE", _file_url(path), whole_s=ANSWER_S) as response:
             await _bounded(response, 4096)
 
-    def _events(self, response: httpx2.Response) -> AsyncIterator[Event]:
+    def _events(self, response: httpx2.Response, *, is_unfinished: bool = False) -> AsyncIterator[Event]:
         events = _cell_events(response)
-        return without_values(events, self.secrets.hider) if self.secrets else events
+        if not self.secrets:
+            return events
+        return without_values(events, self.secrets.hider, is_unfinished=is_unfinished)
 
     @asynccontextmanager
     async def _request(

@@ -9,15 +9,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
+from typing import Final
 
 from cellwright.errors import SandboxLost
 from cellwright.secrets.hiding import Hider, Stream
+from cellwright.secrets.plain import Plain
 from cellwright_kernel.wire import ClosedEvent, Event, Image, KeptEvent, Output, OutputEvent, PieceEvent, Source, Text
 
+_STREAMS: Final = frozenset({"stdout", "stderr"})
 
-async def without_values(events: AsyncIterator[Event], hider: Hider) -> AsyncIterator[Event]:
-    """Yield a cell's events; where its stream breaks, what was held back of them comes first."""
-    hidden = _Events(hider)
+
+async def without_values(
+    events: AsyncIterator[Event], hider: Hider, *, is_unfinished: bool = False
+) -> AsyncIterator[Event]:
+    """Yield a cell's events; where its stream breaks, what was held back of them comes first.
+
+    Args:
+        events: As they came.
+        hider: Hides the values.
+        is_unfinished: Whether they say what a cell has shown so far: then what may be the beginning of a value is left out.
+    """
+    hidden = _Events(hider, is_unfinished=is_unfinished)
     try:
         async for event in events:
             for one in hidden.take(event):
@@ -29,8 +41,10 @@ async def without_values(events: AsyncIterator[Event], hider: Hider) -> AsyncIte
 
 
 class _Events:
-    def __init__(self, hider: Hider) -> None:
+    def __init__(self, hider: Hider, *, is_unfinished: bool) -> None:
         self._hider = hider
+        self._is_unfinished = is_unfinished
+        self._plain: defaultdict[Source, Plain] = defaultdict(Plain)
         self._pieces: defaultdict[Source, Stream] = defaultdict(hider.stream)
         self._kept: defaultdict[int, Stream] = defaultdict(hider.stream)
 
@@ -38,7 +52,7 @@ class _Events:
         """Yield what can be let go of."""
         match event:
             case PieceEvent():
-                text = self._pieces[event.source].take(event.text)
+                text = self._pieces[event.source].take(self._plain[event.source].take(event.text))
                 if text:
                     yield event.model_copy(update={"text": text})
             case KeptEvent():
@@ -47,7 +61,11 @@ class _Events:
                     yield event.model_copy(update={"text": text})
             case OutputEvent():
                 yield from self.rest()
-                yield event.model_copy(update={"output": _without(event.output, self._hider)})
+                output = _without(event.output, self._hider)
+                if self._is_unfinished and isinstance(output, Text) and output.source in _STREAMS:
+                    end = len(output.text) - self._hider.held_back(output.text)
+                    output = output.model_copy(update={"text": output.text[:end]})
+                yield event.model_copy(update={"output": output})
             case ClosedEvent():
                 yield from self.rest()
                 yield event

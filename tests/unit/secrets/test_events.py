@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cellwright.errors import SandboxLost
 from cellwright.secrets import Secrets
 from cellwright.secrets.events import without_values
+from cellwright.secrets.plain import Plain
 from cellwright_kernel.wire import ClosedEvent, Event, HeartbeatEvent, Image, KeptEvent, OutputEvent, PieceEvent, Text
 
 VALUE = "hunter2-and-more"
@@ -115,6 +116,38 @@ def test_a_kernel_host_that_divides_as_it_likes_gets_no_value_through(kinds: lis
     assert told == "x[secret NAME]y" * 4
 
 
-async def test_events_pass_as_they_are_without_secrets() -> None:
+async def test_events_without_values_pass_as_they_are() -> None:
     events = [piece("hunt"), HeartbeatEvent(), text(VALUE), CLOSED]
-    assert [event async for event in without_values(stream(events), Secrets({}).hider)] == events
+    assert [event async for event in without_values(stream(events), Secrets({"X": "another"}).hider)] == events
+
+
+async def test_what_has_been_shown_so_far_ends_before_what_may_be_a_value() -> None:
+    shown = [text("it is hunt"), OutputEvent(number=1, output=Text(text="logged hunt", source="log")), CLOSED]
+    events = [event async for event in without_values(stream(shown), HIDER, is_unfinished=True)]
+    assert [
+        event.output.text for event in events if isinstance(event, OutputEvent) and isinstance(event.output, Text)
+    ] == [
+        "it is ",
+        "logged hunt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (["a\x1b[1mb\x1b[0mc"], "abc"),
+        (["a\x1b", "[3", "1;4", "mb"], "ab"),
+        (["\x1b]0;title", "\x07x\x1b]8;;http://a\x1b", "\\link"], "xlink"),
+        (["hunXX\b\bter2"], "hunXXter2"),
+        (["over\rwritten\r\nline\r", "\nend\r"], "over\nwritten\nline\nend"),
+        (["tab\tand\nline\x00"], "tab\tand\nline"),
+    ],
+)
+def test_a_live_view_has_no_colours_and_nothing_written_over(pieces: list[str], shown: str) -> None:
+    plain = Plain()
+    assert "".join(map(plain.take, pieces)) == shown
+
+
+async def test_a_colour_within_a_value_hides_it_from_nobody() -> None:
+    events = await hidden(piece("it is hun\x1b[1"), piece("mter2-and-\x1b[0mmore!"), CLOSED)
+    assert events == [piece("it is "), piece("[secret NAME]!"), CLOSED]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,9 @@ def everything_in(folder: Path) -> bytes:
 
 async def test_nothing_that_a_session_tells_or_keeps_has_a_value(tmp_path: Path) -> None:
     events: list[Event] = []
-    file = tmp_path / "copied.txt"
+    folder = tmp_path / VALUE.replace("/", "%2F")
+    folder.mkdir()
+    file = folder / "copied.txt"
     file.write_text(f"a file with {VALUE}")
     spec = SPEC.model_copy(update={"files": (file,), "env": {"GIVEN": VALUE}})
     async with Session.open(spec, backend=FakeBackend(), task=f"Use {VALUE}", secrets=VALUES) as session:
@@ -93,8 +96,9 @@ def test_a_secret_bound_to_no_host_says_what_is_wrong() -> None:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return open_run(tmp_path, session_id="s", driver="library", spec=SPEC)
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with open_run(tmp_path, session_id="s", driver="library", spec=SPEC) as journal:
+        yield journal
 
 
 @pytest.fixture
