@@ -1,58 +1,29 @@
-"""Nothing leaves the machine by accident, and nothing of the machine reaches a test: no key, no proxy, no run of the user.
-
-Decided here too: which tests run two at once, and which have the machine to themselves (`--phase`).
-"""
+"""Nothing leaves the machine by accident, and nothing of the machine reaches a test: no key, no proxy, no run of the user."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
+
+if TYPE_CHECKING:
+    from cellwright_kernel.desktop import Desktop
+
+pytest_plugins = ["tests.engines"]
 
 CLEARED = ("PROXY", "OPENAI", "CELLWRIGHT_URL", "CELLWRIGHT_TOKEN", "CELLWRIGHT_TRACE", "CELLWRIGHT_STATE", "XDG_STATE")
-
-ALONE = (
-    "e2e/test_long_work.py",
-    "e2e/test_time_line.py",
-    "kernels/test_misbehaving_kernels.py",
-    "sandbox/test_bench_sessions.py",
-    "sandbox/test_hung_ladder.py",
-    "sandbox/test_hung_pages.py",
-    "sandbox/test_ladder.py",
-    "sandbox/test_memory_ladder.py",
-    "sandbox/test_screen_helper.py",
-    "soak/test_soak.py",
-    "unit/kernel/test_display_life.py",
-)
-"""They say within which time something is answered, or use up what a machine has: another test beside them would be in the figures."""
 
 _numbers = count()
 
 # a script that starts the tests with `&` has them ignore interrupts, and whatever a test starts would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Without `--phase` all tests run, one after the other."""
-    said = "only the tests that may run two at once, or only those that have the machine to themselves"
-    parser.addoption("--phase", choices=("together", "alone"), help=said)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of the other phase."""
-    if (phase := config.getoption("--phase")) is None:
-        return
-    tests = Path(__file__).parent
-    alone = {(tests / name).resolve(strict=True) for name in ALONE}
-    others = [item for item in items if (item.path in alone) != (phase == "alone")]
-    config.hook.pytest_deselected(items=others)
-    left_out = set(others)
-    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -84,3 +55,27 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, states: Path) -> Path:
     state = states / f"state-of-{next(_numbers)}"
     monkeypatch.setenv("CELLWRIGHT_STATE", str(state))
     return state
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Where a test's desktop has its files."""
+    return tmp_path
+
+
+@pytest_asyncio.fixture
+async def desktop(home: Path) -> AsyncIterator[Desktop]:
+    """Give a test a desktop of its own: display and window manager."""
+    from tests.desktops import running_desktop  # nothing of the inside is imported for who needs no desktop
+
+    async with running_desktop(home) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def bare_desktop(home: Path) -> AsyncIterator[Desktop]:
+    """Give a test a desktop of its own without a window manager."""
+    from tests.desktops import running_desktop
+
+    async with running_desktop(home, window_manager=False) as running:
+        yield running

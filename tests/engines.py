@@ -1,9 +1,14 @@
-"""Which engines of OCI images work on this machine, and have the sandbox image: what they start is tested only there."""
+"""Which engines of OCI images work on this machine, and have the sandbox image: what they start is tested only there.
+
+Flows in: every test that says which engine it needs. Flows out: those whose engine is here, and at the end one line for each
+that is not. Decided here: the others are left out and counted as such, so that a skipped test stays what somebody looks into.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -11,12 +16,33 @@ import pytest
 from cellwright.sandbox.base import Spec
 
 ANSWER_S = 30
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 def needs(engine: str) -> pytest.MarkDecorator:
-    """Return the mark of what needs an engine with the image; without either it is skipped, and says how to get it."""
-    reason = f"{engine} or its image is not here: `bash scripts/setup.sh --{engine}` makes it"
-    return pytest.mark.skipif(not has_image(engine), reason=reason)
+    """Return the mark of what needs an engine with the image."""
+    return pytest.mark.engine(engine)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "engine(name): needs this engine of OCI images, and the sandbox image in it")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = {item: engine for item in items if (engine := _missing(item)) is not None}
+    config.hook.pytest_deselected(items=[*left_out])
+    items[:] = [item for item in items if item not in left_out]
+    config.stash[_LEFT_OUT] = Counter(left_out.values())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for engine, count in sorted(config.stash.get(_LEFT_OUT, Counter[str]()).items()):
+        terminalreporter.write_line(f"{count} tests left out: {engine} does not answer here, or has no sandbox image")
+
+
+def _missing(item: pytest.Item) -> str | None:
+    named = [mark.args[0] for mark in item.iter_markers("engine")]
+    return next((engine for engine in named if not has_image(engine)), None)
 
 
 @cache

@@ -5,6 +5,7 @@
     browser.cdp_url               # "http://127.0.0.1:PORT"; the same again after a restart
     browser.version               # "Chrome/156.0.8078.108"
     how = await browser.watch()   # run it as long as the browser is used: it sizes new windows; returns how Chromium ended
+    await browser.free_pages()    # while it is watched: stops JavaScript that keeps a page from answering; returns sentences
     await browser.restart()       # a new process on the same profile, the same port
     await browser.viewport_origin()   # where the page's (0, 0) is on the screen
     browser.running, browser.fault    # True, None; or False and a sentence
@@ -245,7 +246,13 @@ class Browser:
         _remove_stale_lock(self._profile)
         await asyncio.to_thread(self._write_preferences)
         command = [self._settings.chromium, *_FLAGS, *self._flags(), "about:blank"]
-        self._child = await Child.start("chromium", command, environment=self._environment, folder=self._folder)
+        self._child = await Child.start(
+            "chromium",
+            command,
+            environment=self._environment,
+            folder=self._folder,
+            groups=self._settings.groups.get("browser", ()),
+        )
 
     def _flags(self) -> list[str]:
         flags = [f"--user-data-dir={self._profile}", f"--remote-debugging-port={self._port}"]

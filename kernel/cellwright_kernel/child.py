@@ -7,6 +7,7 @@ sentence with the last lines of its log. Decided here: how such a process is sta
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -41,6 +42,7 @@ class Child:
         environment: Mapping[str, str],
         folder: Path,
         pass_fds: Sequence[int] = (),
+        groups: Sequence[int] = (),
     ) -> Self:
         """Start `command`.
 
@@ -50,6 +52,7 @@ class Child:
             environment: The whole environment it gets. Its PATH is the program's own; the program is found by ours.
             folder: Where its log is written, as `NAME.log`.
             pass_fds: File descriptors that stay open in it.
+            groups: Descriptors to which its process id is written, to have it in control groups: `HostSettings.groups`.
 
         Raises:
             NotUp: the program does not exist, or cannot be started.
@@ -73,6 +76,9 @@ class Child:
                 )
         except OSError as error:
             raise NotUp(f"{name} could not be started: {error}. {_REMEDY}") from error
+        for group in groups:
+            with contextlib.suppress(ProcessLookupError):  # it has ended already, which whoever waits for it will see
+                os.write(group, str(process.pid).encode())
         return cls(name, process, log)
 
     @property

@@ -1,8 +1,9 @@
-"""Keeps the desktop usable: display, window manager, clipboard and browser, as one thing.
+"""Keeps the desktop usable: display, window manager, clipboard, programs' bus and browser, as one thing.
 
 Flows in: the settings. Flows out: a desktop that is up, or a sentence why not; later, sentences to the model about what
-ended and was started again. Decided here: the order of starting (display first, the rest side by side), what counts as
-usable, from which moment on it is not, and how often something that keeps ending is started again.
+ended and was started again, or did not answer. Decided here: the order of starting (display and bus first, the rest side by
+side), what counts as usable, from which moment on it is not, how often something that keeps ending is started again, and
+that after a cell which had to be ended each part is seen to answer.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ class DesktopKeeper:
         """Let go of held keys and buttons; return how many there were."""
         return await self._desktop.release_keys()
 
-    async def free(self) -> list[str]:
+    async def ensure_it_answers(self) -> list[str]:
         """See that the desktop answers, after a cell that had to be ended; return what to say of each page that did not.
 
         A display or a window manager that does not is started again, which tells of itself; JavaScript that keeps a page from

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _CALL_S = 5.0
 """The end of a call. A page that is busy, or shows a dialog, does not answer an evaluation."""
+_CLOSE_S = 0.5
+"""How long Chromium, which may hang, has to agree that the connection ends; 1 ms is usual."""
 
 
 class DevtoolsError(Exception):
@@ -28,6 +30,10 @@ class DevtoolsError(Exception):
 
 class NotAnswered(DevtoolsError):
     """A call was not answered in time."""
+
+
+class Refused(DevtoolsError):
+    """A call was answered with an error; the connection goes on."""
 
 
 class Devtools:
@@ -47,7 +53,8 @@ class Devtools:
         """
         try:
             # A screenshot is larger than the library's limit of 1 MiB; loopback is never proxied.
-            return cls(await connect(url, max_size=None, proxy=None, compression=None, ping_interval=None))
+            options: dict[str, Any] = {"max_size": None, "proxy": None, "compression": None, "ping_interval": None}
+            return cls(await connect(url, open_timeout=_CALL_S, close_timeout=_CLOSE_S, **options))
         except (OSError, InvalidHandshake) as error:
             raise DevtoolsError(f"The browser's DevTools could not be reached: {error}") from error
 
@@ -83,7 +90,7 @@ class Devtools:
         except ConnectionClosed as error:
             raise DevtoolsError(f"{method} was not answered: the connection is closed.") from error
         if "error" in reply:
-            raise DevtoolsError(f"{method} was refused: {reply['error'].get('message')}")
+            raise Refused(f"{method} was refused: {reply['error'].get('message')}")
         result: dict[str, Any] = reply["result"]
         return result
 

@@ -314,7 +314,7 @@ def _hear(asked: asyncio.Future[bytes], hearers: _Hearers | None, answer: bytes)
     """Tell of a refusal.
 
     Only what answers a CONNECT is the proxy's own word. Any other request may be answered by a site, which can say
-    anything: of that, no word is told on, and only that the page which was asked for is refused.
+    anything: of that, no word is told on, and only that what was asked for is refused.
     """
     head = asked.result() if asked.done() else b""
     if hearers is None:
@@ -323,10 +323,12 @@ def _hear(asked: asyncio.Future[bytes], hearers: _Hearers | None, answer: bytes)
         if refusal := _REFUSED.match(answer):
             host = refusal["host"].decode("ascii", "replace") if _OF_BROWSER.search(head) else None
             hearers.refused(refusal["sentence"].decode("ascii", "replace"), host)
-    elif answer.startswith(b"HTTP/1.1 403 ") and (asked_of := asked_in(head)) is not None and asked_of.is_page:
+    elif answer.startswith(b"HTTP/1.1 403 ") and (asked_of := asked_in(head)) is not None:
         sentence = _not_allowed(asked_of)
         if answer.startswith(f"HTTP/1.1 403 {sentence}; ".encode()):
-            hearers.refused_page(f"{sentence}.")
+            hearers.refused(f"{sentence}.", asked_of.host if asked_of.is_of_browser else None)
+            if asked_of.is_page:
+                hearers.refused_page(f"{sentence}.")
 
 
 def _not_listening(entrance: _Entrance, error: OSError) -> str:

@@ -1,7 +1,7 @@
 """The kernel host: the process inside that owns desktop and kernels and has the one door.
 
-Flows in: the settings. Flows out: an exit status, once told to stop. Decided here: the order of start and stop, and when
-the inside counts as usable. The door opens first, so that whoever waits for readiness is told what is missing.
+Flows in: the settings. Flows out: an exit status, once told to stop. Decided here: the order of start and stop, when
+the inside counts as usable, and under which limits and with which environment kernels start. The door opens first, so that whoever waits for readiness is told what is missing.
 
 It is a parent for every process inside: orphans become its children, and are reaped.
 """
@@ -87,10 +87,11 @@ class Host:
             self._environment,
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
-            free_desktop=self._desktop.free if self._desktop else None,
+            ensure_desktop_answers=self._desktop.ensure_it_answers if self._desktop else None,
             screen_changed=self._screen_changed,
             commands=_commands(settings.processes, settings.memory),
             memory=Memory(settings.memory),
+            groups=settings.groups.get("cells", ()),
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
         self.secrets = self._new_secrets(folder / "secrets") if settings.secrets else None

@@ -2,7 +2,8 @@
 
 Flows in: a command, code to execute. Flows out: messages, handed on as they arrive, and how the process ended.
 Decided here: how a kernel is started and when it counts as up (it answered, and its outputs reach us); that sockets are
-Unix sockets in a private folder; that a process that has ended is read empty before that is said.
+Unix sockets in a private folder; that a process that has ended is read empty before that is said; and that what it starts
+goes first where memory runs out, and gives way where it is a crowd.
 """
 
 from __future__ import annotations
@@ -52,12 +53,16 @@ class KernelProcess:
         generation: Counts the processes of this language from 1.
         command: Program and arguments.
         folder: A private folder for this language's sockets and log.
+        groups: What puts it, and all that it starts, into control groups; see `Child.start`.
     """
 
-    def __init__(self, language: Language, generation: int, command: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self, language: Language, generation: int, command: Sequence[str], folder: Path, groups: Sequence[int] = ()
+    ) -> None:
         self.language = language
         self.generation = generation
         self._command = command
+        self._groups = groups
         self._folder = folder / f"{language}-{generation}"
         self._key = os.urandom(16).hex()
         self._channels: Channels | None = None
@@ -128,6 +133,7 @@ class KernelProcess:
             command,
             environment={**environment, processes.MARK: self.mark},
             folder=self._folder,
+            groups=self._groups,
         )
         processes.goes_first(self.pid, processes.KERNEL_SCORE)
         try:
@@ -255,7 +261,10 @@ class KernelProcess:
             os.kill(self.pid, number)
 
     async def _sockets_exist(self) -> bool | None:
-        names = await asyncio.to_thread(os.listdir, self._folder)
+        try:
+            names = await asyncio.to_thread(os.listdir, self._folder)
+        except FileNotFoundError:
+            raise NotUp(f"Its own files in {self._folder} were removed while it started. Restart it.") from None
         return len([name for name in names if name.startswith("s-")]) >= 5 or None
 
     async def _answers(self) -> bool | None:

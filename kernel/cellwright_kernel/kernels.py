@@ -1,7 +1,7 @@
 """One kernel per language: started, given cells, interrupted, restarted.
 
 Flows in: cells, one at a time. Flows out: a `RunningCell` each, closed by its deadline at the latest, whatever the kernel
-does. Decided here: which message belongs to which cell; what each rung of the ladder does; how a cell's end becomes its
+does. Decided here: what a cell waits for before it is sent; what each rung of the ladder does; how a cell's end becomes its
 status; and that after any end but its own a kernel must answer a question, or be replaced, before the next cell.
 
 A cell is answered first; its kernel is mended after, and the next cell waits for that.
@@ -49,10 +49,11 @@ class Kernels:
         environment: Returns what a kernel that starts now gets as its environment.
         usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
-        free_desktop: Sees that display and pages answer and returns what to say of those that did not.
+        ensure_desktop_answers: Sees that display and pages answer and returns what to say of those that did not.
         screen_changed: Says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         memory: What it may have.
+        groups: What puts a kernel into its control groups; see `Child.start`.
         image_size: Most pixels across and down of a picture.
         clock: Time, for the deadlines.
     """
@@ -65,10 +66,11 @@ class Kernels:
         *,
         usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
-        free_desktop: Callable[[], Awaitable[list[str]]] | None = None,
+        ensure_desktop_answers: Callable[[], Awaitable[list[str]]] | None = None,
         screen_changed: Callable[[], bool] = lambda: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         memory: Memory | None = None,
+        groups: Sequence[int] = (),
         image_size: tuple[int, int] = (2048, 2048),
         clock: Clock | None = None,
     ) -> None:
@@ -79,10 +81,11 @@ class Kernels:
         if usable is None:
             self._usable.set()
         self._release_keys = release_keys
-        self._free_desktop = free_desktop
+        self._ensure_desktop_answers = ensure_desktop_answers
         self._screen_changed = screen_changed
         self._commands = commands
         self._memory = memory or Memory(None)
+        self._groups = groups
         self._new_outputs = partial(Outputs, width=image_size[0], height=image_size[1])
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
@@ -197,8 +200,7 @@ class Kernels:
             NotUp: it did not come up.
         """
         lane = self._lane(language)
-        while lane.mending is not None:
-            await _first_of(lane.mending)
+        await lane.is_settled()
         if not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 lane.note(sentences.died_between(language, lane.kernel.how_it_ended()))
@@ -241,7 +243,7 @@ class Kernels:
             cell.outputs.note(sentences.host_fault(error))
             status = "kernel_died"
         lane.running, self._running = None, None
-        if not is_sound and not lane.is_leaving:
+        if not is_sound and not lane.is_leaving and lane.mending is None:
             was_killed = end == "given_up" and cell.message_id is not None
             lane.mending = self._group.create_task(self._mend(lane, was_killed=was_killed))
         cell.close(status, lane.generation, screen_changed=self._screen_changed())
@@ -363,10 +365,9 @@ class Kernels:
 
     async def _mend(self, lane: Lane, *, was_killed: bool) -> None:
         """See that the next cell finds a desktop and a kernel that answer; one that was killed may take seconds to be gone."""
-        if await lane.is_sound(self._free_desktop, was_killed=was_killed):
+        if await lane.is_sound(self._ensure_desktop_answers, was_killed=was_killed):
             lane.mending = None
             return
-        lane.restart_asked = False
         await self._replace(lane)
 
     async def _replace(self, lane: Lane) -> None:
@@ -374,10 +375,9 @@ class Kernels:
         if lane.kernel is not None:
             await lane.kernel.end()
         lane.generation += 1
-        lane.fault, lane.is_taken = None, False
-        lane.kernel = kernel = KernelProcess(
-            lane.language, lane.generation, self._commands[lane.language], self._folder
-        )
+        lane.fault, lane.is_taken, lane.restart_asked = None, False, False
+        command = self._commands[lane.language]
+        lane.kernel = kernel = KernelProcess(lane.language, lane.generation, command, self._folder, self._groups)
         try:
             await kernel.start(self._environment(), self._home)
         except NotUp as error:

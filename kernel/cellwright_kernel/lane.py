@@ -2,7 +2,8 @@
 
 Flows in: messages of the kernel. Flows out: the same, handed to the running cell or to the next one's outputs. Decided
 here: what an earlier cell publishes late belongs to that cell's number, and stands in the cell that runs or comes next,
-or, where none comes, among the late events; and what an attached console executes is in no cell.
+or, where none comes, among the late events; what an attached console executes is in no cell; and when a kernel whose cell
+had to be ended counts as healthy.
 """
 
 from __future__ import annotations
@@ -68,11 +69,13 @@ class Lane:
             self.kernel.kill()
         self.is_up = False
 
-    async def is_sound(self, free_desktop: Callable[[], Awaitable[list[str]]] | None, *, was_killed: bool) -> bool:
+    async def is_sound(
+        self, ensure_desktop_answers: Callable[[], Awaitable[list[str]]] | None, *, was_killed: bool
+    ) -> bool:
         """After a cell that had to be ended: see that the desktop answers, and whether the kernel does; note what does not."""
         self.is_examined = True
         try:
-            for sentence in await free_desktop() if free_desktop else ():
+            for sentence in await ensure_desktop_answers() if ensure_desktop_answers else ():
                 self.note(sentence)
             if not self.is_up or self.restart_asked or was_killed:
                 return False
@@ -91,6 +94,20 @@ class Lane:
         except TimeoutError:
             return self.is_taken
         return True
+
+    async def is_settled(self) -> None:
+        """Wait while its kernel is mended, or has died in a cell.
+
+        That cell sees to the next one: two would be started, one in the other's place.
+        """
+        while self.mending is not None or (self.running is not None and self._has_died_in(self.running)):
+            if self.mending is not None:
+                await asyncio.wait({self.mending})
+            elif self.running is not None:
+                await self.running.over()
+
+    def _has_died_in(self, cell: RunningCell) -> bool:
+        return cell.message_id is not None and not self.is_up
 
     async def is_free(self) -> None:
         """Wait until its kernel, which is up, has done what it was sent, or has died of it."""

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from cellwright_kernel.processes import NODE_BYTES
-from cellwright_kernel.wire import LANGUAGE_NAMES, Language, MemoryLimit
+from cellwright_kernel.wire import LANGUAGE_NAMES, GroupMemory, Language, MemoryLimit
 
 HEADROOM_BYTES: Final = 128 * 1024**2
 """What a kernel may allow itself beyond its limit, so that it outlives a cell that has used it up; four such cells, in
 fact."""
 _KILLS: Final = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
+_NEAR_BYTES: Final = 16 * 1024**2
+"""One that was asked for more than is left of it may never have had the very last of it."""
 
 
 def data_bytes(language: Language, limit: MemoryLimit) -> int:
@@ -36,16 +38,18 @@ class Memory:
 
     def __init__(self, limit: MemoryLimit | None) -> None:
         self._limit = limit
-        self._known = 0
+        self._known: dict[str, int] = {}
+        self._all_were_browsers = False
 
     def killed(self) -> int:
-        """Return how many processes were killed at the sandbox's limit since this was asked last."""
-        if self._limit is None or self._limit.events is None:
+        """Return how many processes were killed at the sandbox's limit, or the browser's, since this was asked last."""
+        if self._limit is None or self._limit.sandbox is None:
             return 0
-        found = _KILLS.search(_read(self._limit.events))
-        kills = int(found[1]) if found else self._known
-        new, self._known = max(0, kills - self._known), kills
-        return new
+        browser = () if self._limit.browser is None else self._limit.browser.events
+        new = {file: self._new_kills(file) for file in {*browser, *self._limit.sandbox.events}}
+        killed = sum(new[file] for file in self._limit.sandbox.events)
+        self._all_were_browsers = killed == sum(new[file] for file in browser)
+        return killed
 
     def how_killed(self) -> str:
         """Return how a kernel ended that was killed at the sandbox's limit, as a sentence."""
@@ -60,6 +64,8 @@ class Memory:
         """
         who = "a process was" if count == 1 else f"{count} processes were"
         when = "Since the last cell the" if between else "The"
+        if (browsers := self._browser_reached()) is not None:
+            return f"{when} {browsers}, and {who} killed: of its pages, what had most."
         return (
             f"{when} {self._reached()}, and {who} killed: of what cells started, or of the browser's pages, what had most. "
             "Files in home, /tmp and /dev/shm count, too."
@@ -84,11 +90,30 @@ class Memory:
             "Variables are kept, and what they hold with them: delete what is not needed, or work in parts."
         )
 
+    def _new_kills(self, file: str) -> int:
+        """Return how many were killed, by a file, since this was asked last."""
+        known = self._known.get(file, 0)
+        found = _KILLS.search(_read(file))
+        self._known[file] = int(found[1]) if found else known
+        return max(0, self._known[file] - known)
+
     def _reached(self) -> str:
         assert self._limit is not None  # noqa: S101 - for the type checker; something was killed
-        peak = _read(self._limit.peak).strip() if self._limit.peak else ""
-        most = f" (peak {shown(int(peak))})" if peak.isdigit() else ""
+        peak = _peak_in(self._limit.sandbox)
+        most = f" (peak {shown(peak)})" if peak is not None else ""
         return f"sandbox's memory limit of {shown(self._limit.sandbox_bytes)} was reached{most}"
+
+    def _browser_reached(self) -> str | None:
+        """Return the browser's own limit as what was reached; None where it was not, or others were killed besides.
+
+        A peak stays: once both limits have been reached, either may be it.
+        """
+        if self._limit is None or self._limit.browser is None or not self._all_were_browsers:
+            return None
+        if not _is_full(self._limit.browser):
+            return None
+        either = f", or the sandbox's of {shown(self._limit.sandbox_bytes)}" if _is_full(self._limit.sandbox) else ""
+        return f"browser's memory limit of {shown(self._limit.browser.most_bytes)} was reached{either}"
 
 
 def shown(count: int) -> str:
@@ -99,6 +124,17 @@ def shown(count: int) -> str:
 def _peak_of(pid: int) -> int | None:
     found = re.search(r"^VmHWM:\s*(\d+) kB$", _read(f"/proc/{pid}/status"), re.MULTILINE)
     return int(found[1]) * 1024 if found else None
+
+
+def _is_full(group: GroupMemory | None) -> bool:
+    """Whether it has ever had what it may have, as far as is told."""
+    peak = _peak_in(group)
+    return group is not None and peak is not None and peak >= group.most_bytes - _NEAR_BYTES
+
+
+def _peak_in(group: GroupMemory | None) -> int | None:
+    told = _read(group.peak).strip() if group is not None and group.peak is not None else ""
+    return int(told) if told.isdigit() else None
 
 
 def _read(path: str) -> str:

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 
 from cellwright_kernel.ceilings import ITEM_CHARS, Allowance, LongText
 from cellwright_kernel.images import MEDIA_TYPES, NotAnImage, read_image
-from cellwright_kernel.runs import STREAMS, divided
 from cellwright_kernel.shown import LAST_ITEMS, Shown
+from cellwright_kernel.stretches import STREAMS, divided
 from cellwright_kernel.terminal import Gap, Terminal, bare, plain_ends, without_surrogates
 from cellwright_kernel.wire import Image, KeptEvent, Output, OutputEvent, PieceEvent, Source, Text, WithdrawnEvent
 
@@ -68,9 +68,9 @@ class Outputs:
             case "stream":
                 self._before_next(of_cell)
                 self._stream(content, of_cell, _count(message, "missing_chars"))
-            case "display_data" if (runs := _runs(message)) is not None:
+            case "display_data" if (stretches := _stretches(message)) is not None:
                 self._before_next(of_cell)
-                self._several(divided(_mapping(content.get("data")).get("text/plain"), runs), of_cell)
+                self._several(divided(_mapping(content.get("data")).get("text/plain"), stretches), of_cell)
             case "display_data":
                 self._before_next(of_cell)
                 self._display(content, _said_source(message), of_cell, _gap(message))
@@ -296,9 +296,9 @@ def _said_source(message: Message) -> Source:
     return cast("Source", said) if said in ("log", "display", "notice") else "display"
 
 
-def _runs(message: Message) -> object:
+def _stretches(message: Message) -> object:
     """Return how its text is divided where it is several."""
-    return _mapping(_mapping(message.get("metadata")).get("cellwright")).get("runs")
+    return _mapping(_mapping(message.get("metadata")).get("cellwright")).get("stretches")
 
 
 def _count(message: Message, name: str) -> int:

@@ -3,7 +3,8 @@
 Flows in: a kernel's process id and the mark in its environment. Flows out: which processes are its own, which of them
 began with a cell; signals to them. Decided here: what belongs to a kernel: its descendants, and orphans of its session or
 that carry its mark; and that Playwright's driver, the Node of the JavaScript kernel and whoever reads the screen, though
-children, are part of the kernel: they are never interrupted and die only with it.
+children, are part of the kernel: they are never interrupted and die only with it; who goes first where memory runs out, and
+who gives way to everybody else; and that orphans become ours, and are reaped.
 
 Where there are many processes, nobody's memory is read before all are stopped: command line and environment wait for a
 process that forks and was put aside in the middle of it, more than a second each with 900 of them on two cores.

@@ -3,7 +3,7 @@
 Flows in: messages that belong to it, and how its end came. Flows out: events for whoever posted it. Decided here: it has
 ended when the reply and `idle` have both come, or the kernel died, or it was given up; that a reply alone ends nothing but
 the ladder, since what was said before it may still be on its way; how often its events are sent;
-that nobody has to listen: a listener who leaves takes nothing with him, the cell goes on to its end.
+what it tells at its end of what the way out refused meanwhile; that nobody has to listen: a listener who leaves takes nothing with him, the cell goes on to its end.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _HEARTBEAT_EVERY_S: Final = 1.0
 _LOST_IDLE_S: Final = 1.0
 """Silence of the whole kernel after the reply from which it follows that `idle` was lost: it stands behind whatever was said
 before, by a thread of an earlier cell perhaps, and else comes within a millisecond."""
-_KEPT_UNTIL_S: Final = 3.2
-"""Seconds after the deadline until which kept text is sent; 64 MiB take two seconds, and at four the outside waits no more."""
+_SHOWN_S: Final = 0.8
+"""So much of the time for which the outside waits is left for what is shown: kept text, of which 64 MiB take two seconds, is sent
+no longer then."""
 _BATCH_BYTES: Final = 64 * 1024
 """What is smaller goes out with what follows it; larger things are never held twice."""
 _REFUSALS: Final = 3
@@ -191,8 +192,9 @@ class RunningCell:
             if batch:
                 yield batch
         batch, weight = [], 0
+        waited_s = self.request.waited_s
         for event in self.outputs.close():
-            if event.type == "kept" and self.ladder.past_s > _KEPT_UNTIL_S:
+            if event.type == "kept" and waited_s is not None and self.ladder.past_s > waited_s - _SHOWN_S:
                 continue  # it is counted, and what is shown of it stays
             batch.append(event)
             weight += _weight(event)
@@ -204,7 +206,11 @@ class RunningCell:
 
     def _refusals_to_tell(self) -> list[str]:
         failures = self._failures.lower()
-        news = {sentence: host for sentence, host in self._refusals.items() if sentence.lower() not in failures}
+        news = {
+            sentence: host
+            for sentence, host in self._refusals.items()
+            if sentence.removesuffix(".").lower() not in failures
+        }
         by_code = [sentence for sentence, host in news.items() if host is None]
         pages = {sentence: host for sentence, host in news.items() if host is not None}
         named = [sentence for sentence, host in pages.items() if host.lower() in failures]

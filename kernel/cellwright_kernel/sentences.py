@@ -14,6 +14,11 @@ from cellwright_kernel.wire import LANGUAGE_NAMES, Language
 
 _MOST_NAMED: Final = 5
 _URL_CHARS: Final = 100
+_PAGES: Final[dict[Language, str]] = {"python": "context.pages", "javascript": "context.pages()"}
+_CLOSE: Final[dict[Language, str]] = {
+    "python": 'await (await browser.new_browser_cdp_session()).send("Target.closeTarget", {{"targetId": "{}"}})',
+    "javascript": "await (await browser.newBrowserCDPSession()).send('Target.closeTarget', {{ targetId: '{}' }})",
+}
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,29 @@ def page_was_busy(url: str, *, is_free: bool) -> str:
     return (
         f"{first}, and still does not after its JavaScript was told to stop. Usually its process is stopped, or hangs. Close it, and open "
         "another page: `page = await context.new_page()`, in JavaScript `newPage()`."
+    )
+
+
+def page_silent(url: str, target_id: str, awaited: str | None, instead: str, language: Language) -> str:
+    """Return what to say of a page that did not answer when Playwright connected.
+
+    Args:
+        url: Its address.
+        target_id: Chromium's name of it.
+        awaited: The address that it waits for a server to send; None when it waits for none.
+        instead: Address of the page that is used.
+        language: Whose kernel tells it.
+    """
+    if awaited is None:
+        first = (
+            f"The page {_cut(url)} does not answer. Usually it shows a dialog that nobody has answered, its JavaScript computes "
+            "without end, or its process was stopped. Until it answers"
+        )
+    else:
+        first = f"A page is still loading {_cut(awaited)}: its server has not answered yet. Until it does,"
+    return (
+        f"{first} it is not in `{_PAGES[language]}`; the others are, and `page` is {_cut(instead)}. To close it: "
+        f"`{_CLOSE[language].format(target_id)}`"
     )
 
 

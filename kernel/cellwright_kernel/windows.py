@@ -3,7 +3,7 @@
 Flows in: DevTools events, and the wish that pages answer. Flows out: window bounds, so that `innerWidth` x `innerHeight` of a main window is the viewport,
 and of a popup what `window.open` asked for. Decided here: what a window's page ought to measure; that a window is touched only
 when it is new: a page or a person that resizes it later is not fought; that there is always a page; and when a page hangs:
-one that waits for a server does not, though Chromium holds back what it is asked.
+one that waits for a server does not.
 
 The first guess is right already with the Chromium of Debian 12 and 13 (Preferences hold the bounds), so that main windows
 are usually only measured. Chromium makes popups a pixel or two short where the window manager draws the frame.
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright_kernel import sentences
-from cellwright_kernel.devtools import Devtools, DevtoolsError, NotAnswered
+from cellwright_kernel.devtools import Devtools, DevtoolsError, NotAnswered, Refused
+from cellwright_kernel.navigation import navigation_of
 
 _SETTLE_S = 2.0
 _LOOK_EVERY_S = 0.02
@@ -128,32 +129,19 @@ class Windows:
         for session, target_id in tuple(self._page_of.items()):
             if session in self._with_dialog or await self._waits_for_server(target_id) or await self._answers(session):
                 continue
-            with contextlib.suppress(NotAnswered):
-                await self._devtools.call("Runtime.terminateExecution", session, _ANSWER_S)
-            target = await self._devtools.call("Target.getTargetInfo", targetId=target_id)
-            url = str(target["targetInfo"]["url"])
-            said.append(sentences.page_was_busy(url, is_free=await self._answers(session)))
+            with contextlib.suppress(Refused):  # it was closed meanwhile: windows go on being kept
+                said.append(await self._stopped(session, target_id))
         return said
 
-    async def _waits_for_server(self, target_id: str) -> bool:
-        """Whether a page is on its way to another, whose server has not answered: until then Chromium asks the page nothing.
+    async def _stopped(self, session: str, target_id: str) -> str:
+        with contextlib.suppress(NotAnswered):
+            await self._devtools.call("Runtime.terminateExecution", session, _ANSWER_S)
+        target = await self._devtools.call("Target.getTargetInfo", targetId=target_id)
+        return sentences.page_was_busy(str(target["targetInfo"]["url"]), is_free=await self._answers(session))
 
-        Chromium tells each new session of a navigation under way. Once the server has answered, the next page is up to a process,
-        which may be busy: then the history is refused.
-        """
-        attached = await self._devtools.call("Target.attachToTarget", targetId=target_id, flatten=True)
-        session = str(attached["sessionId"])
-        try:
-            await self._devtools.tell("Page.enable", session)
-            await self._devtools.call("Page.getNavigationHistory", session, _ANSWER_S)
-            return any(
-                event["method"] == "Page.frameStartedNavigating" and event["params"]["frameId"] == target_id
-                for event in self._devtools.events_of(session)
-            )
-        except DevtoolsError:
-            return False
-        finally:
-            await self._devtools.call("Target.detachFromTarget", sessionId=session)
+    async def _waits_for_server(self, target_id: str) -> bool:
+        navigation = await navigation_of(self._devtools, target_id)
+        return navigation is not None and not navigation.is_answered
 
     async def _answers(self, session: str) -> bool:
         try:

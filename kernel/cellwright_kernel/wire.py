@@ -1,8 +1,8 @@
 """What crosses the line between inside and outside: values only.
 
 Flows in: nothing; these are types. Flows out: the same types on both sides of the boundary, as JSON.
-Decided here: the fields of a cell, of its outputs and of the events that stream back while it runs, and what
-an absent field means. The inside owns this file; the outside imports it and nothing else of the inside, and
+Decided here: the fields of a cell, of its outputs and of the events that stream back while it runs, what the kernel
+host is started with, and what an absent field means. The inside owns this file; the outside imports it and nothing else of the inside, and
 checks every value against it, because what comes from inside is data from a stranger.
 """
 
@@ -130,6 +130,9 @@ class Execute(Value):
     code: str
     deadline_s: float
     """Seconds from arrival to the first rung, the interrupt. The other rungs follow one second apart."""
+    waited_s: float | None = None
+    """Seconds after the deadline, or after an interrupt before it, for which the cell's end is waited for; absent: as long as it
+    takes."""
 
 
 class OutputEvent(Value):
@@ -244,17 +247,31 @@ class Forward(Value):
     port: int
 
 
+GroupPart = Literal["cells", "browser"]
+"""What of a sandbox has a control group of its own: the kernels and all that cells start; Chromium."""
+
+
+class GroupMemory(Value):
+    """Memory that a control group holds what is in it to, and where the inside reads what came of it."""
+
+    most_bytes: int
+    events: tuple[str, ...]
+    """Files, each with a line `oom_kill N`: so many of its processes were killed. Together they count all."""
+    peak: str | None = None
+    """File with the most bytes that it has had at once; absent: nobody knows."""
+
+
 class MemoryLimit(Value):
-    """How much memory the inside may have, and where it reads how much it had."""
+    """How much memory the inside may have."""
 
     process_bytes: int
     """For one process of a kernel, or that a cell has started; what it reserves counts."""
     sandbox_bytes: int
-    """For all of the sandbox, its files in memory among it. Enforced only where `events` is there."""
-    events: str | None = None
-    """File with a line `oom_kill N`: so many processes were killed at the sandbox's limit. Absent: nothing enforces it."""
-    peak: str | None = None
-    """File with the most bytes that the sandbox has had at once; absent: nobody knows."""
+    """For all of the sandbox, its files in memory among it. Enforced only where `sandbox` is there."""
+    sandbox: GroupMemory | None = None
+    """Absent: nothing enforces it."""
+    browser: GroupMemory | None = None
+    """What of it the browser may have; absent: it has no limit of its own."""
 
 
 class HostSettings(Value):
@@ -289,6 +306,9 @@ class HostSettings(Value):
     limit."""
     memory: MemoryLimit | None = None
     """Absent: no limit."""
+    groups: dict[GroupPart, tuple[int, ...]] = {}
+    """Inherited descriptors: a process whose id is written to all of a part's is in that part's control groups. Absent: it
+    has none."""
     call_filter: str | None = None
     """File with a filter of system calls as BPF, which the kernel host takes on first of all. Absent: it has one already."""
     env: dict[str, str] = {}

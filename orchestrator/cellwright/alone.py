@@ -181,7 +181,13 @@ class _One:
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         cell = Cell(number=self._number, language=asked.language, code=asked.code, started_at=started)
         left_s = max(0.1, arrived + _DEADLINE_S - time.monotonic())
-        execute = Execute(number=cell.number, language=asked.language, code=asked.code, deadline_s=left_s)
+        execute = Execute(
+            number=cell.number,
+            language=asked.language,
+            code=asked.code,
+            deadline_s=left_s,
+            waited_s=_ANSWER_S - _DEADLINE_S,
+        )
         outputs: dict[int, Output] = {}
         for line in self._lines("POST", "/cells", execute.model_dump_json()):
             event = EVENT.validate_json(line)

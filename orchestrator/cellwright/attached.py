@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from cellwright.errors import AtCapacity, KernelEnded, SessionClosed
-from cellwright.lease import Lease
+from cellwright.lease import Lease, or_closed
 from cellwright.record import records
 from cellwright.record.journal import Journal
 from cellwright.sandbox.tunnel import Tunnel
@@ -50,8 +50,9 @@ class Attached:
         if self.is_over:
             raise SessionClosed
         self._touch()
-        sandbox = await self._lease.living()
-        return await sandbox.door.connection(language)
+        with or_closed(lambda: self.is_over):
+            sandbox = await self._lease.living()
+            return await sandbox.door.connection(language)
 
     @asynccontextmanager
     async def tunnel(self, language: Language, channel: Channel, kernel_id: str) -> AsyncIterator[Tunnel]:
@@ -75,9 +76,10 @@ class Attached:
                 "ended. They go on. End some of them."
             )
         used = self._touch if channel == "shell" else _nothing  # a heartbeat would keep an idle session for ever
-        async with self._lease.sandbox.door.tunnel(language, channel, kernel_id, used) as tunnel:
-            with self._counted(language):
-                yield tunnel
+        with or_closed(lambda: self.is_over):
+            async with self._lease.sandbox.door.tunnel(language, channel, kernel_id, used) as tunnel:
+                with self._counted(language):
+                    yield tunnel
 
     @contextmanager
     def _counted(self, language: Language) -> Iterator[None]:

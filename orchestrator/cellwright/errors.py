@@ -17,6 +17,7 @@
     ├── SessionClosed              410  it was closed, or its lease ended
     ├── KernelEnded                410  the kernel that somebody is attached to
     ├── AtCapacity                 429  every sandbox is leased
+    ├── TooManyRequests            429  more at once, or a second, than the gateway takes
     ├── EnvironmentMissing         503  this machine lacks something; `doctor` says what
     │   └── SandboxUnavailable     503  no sandbox could be started
     ├── SandboxLost                502  the sandbox ended while it was needed
@@ -43,6 +44,8 @@ class CellwrightError(Exception):
     exit_status: ClassVar[int] = 1
     sentence: ClassVar[str] = "Something went wrong inside Cellwright."
     """What this kind of error means, for when nothing more is known."""
+    retry_after_s: int | None = None
+    """Seconds after which the same request may be granted; None: waiting alone does not help."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or self.sentence)
@@ -155,6 +158,18 @@ class AtCapacity(CellwrightError):
 
     http_status = 429
     sentence = "Every sandbox is in use."
+    retry_after_s = 10
+
+
+class TooManyRequests(CellwrightError):
+    """More requests at once, or a second, than the gateway takes."""
+
+    http_status = 429
+    sentence = "The service gets more requests than it takes."
+
+    def __init__(self, message: str | None = None, *, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class EnvironmentMissing(CellwrightError):

@@ -11,16 +11,17 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from cellwright.egress import EgressProxy, EgressRequest
-from cellwright.errors import SandboxLost, SessionClosed
+from cellwright.errors import RecordError, SandboxLost, SessionClosed
 from cellwright.files import copy_in
 from cellwright.record import records
 from cellwright.record.journal import Journal
 from cellwright.sandbox.base import Backend, Sandbox, Spec
+from cellwright.sandbox.keeper import kept_folder
 from cellwright.sandbox.place import sockets_folder
 from cellwright.secrets import NONE, Secrets
 from cellwright_kernel.wire import Text
@@ -140,6 +141,21 @@ class Lease:
             await self._sandbox.close()
 
 
+@contextmanager
+def or_closed(is_closed: Callable[[], bool]) -> Iterator[None]:
+    """Raise `SessionClosed` in place of what breaks because the sandbox ends, or the journal, with the session.
+
+    Args:
+        is_closed: Whether the session is.
+    """
+    try:
+        yield
+    except (SandboxLost, RecordError) as error:
+        if not is_closed():
+            raise
+        raise SessionClosed("The session was closed before this was done.") from error
+
+
 @asynccontextmanager
 async def lease(
     backend: Backend,
@@ -174,6 +190,7 @@ async def _egress(
         return
     folder = sockets_folder() / f"egress-{uuid.uuid4().hex[:16]}"
     folder.mkdir(mode=0o711)
+    kept = kept_folder(folder)
     path = folder / "proxy.sock"
     try:
         async with EgressProxy(spec.allow, path, on_request=on_request, secrets=secrets):
@@ -182,3 +199,4 @@ async def _egress(
     finally:
         path.unlink(missing_ok=True)
         folder.rmdir()
+        kept.let_go()

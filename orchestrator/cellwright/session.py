@@ -13,7 +13,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from cellwright.closing import End, finish
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
 from cellwright.errors import SandboxLost, SessionBusy, SessionClosed
-from cellwright.lease import Lease, lease
+from cellwright.lease import Lease, lease, or_closed
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
 from cellwright.record import records
@@ -33,7 +33,6 @@ from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.screen import Screen
 from cellwright.secret_uses import SecretUses, secrets_of
-from cellwright.secrets import Secrets
 from cellwright_kernel.wire import Cell, Execute, FileInfo, Language
 
 LADDER_S: Final = 3.0
@@ -47,12 +46,12 @@ START_GRACE_S: Final = 2.0
 class Session:
     """One lease of one sandbox. Made by `Session.open`."""
 
-    def __init__(self, session_id: str, spec: Spec, journal: Journal, given: Lease, secrets: Secrets) -> None:
+    def __init__(self, session_id: str, spec: Spec, journal: Journal, given: Lease, uses: SecretUses) -> None:
         self.id = session_id
         self.spec = spec
         self.journal = journal
         self._lease = given
-        self._secret_uses = SecretUses(secrets, journal)
+        self._secret_uses = uses
         self._ongoing: Ongoing | None = None
         self._cells = 0
         self._screen = Screen(given, journal)
@@ -106,13 +105,12 @@ class Session:
         outgoing = Outgoing(journal, lambda: session.executing if session else None)
         try:
             async with lease(backend, spec, journal, outgoing.note, kept) as given:
-                session = cls(session_id, spec, journal, given, kept)
-                files = await given.start()
+                session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
                 journal.append(
                     records.SessionOpened(
                         session_id=session_id,
+                        files=await given.start(),
                         sandbox=session.info.model_dump(),
-                        files=files,
                         ready_ms=given.ready_ms,
                         versions=given.versions,
                     )
@@ -225,45 +223,45 @@ class Session:
     async def interrupt(self) -> None:
         """Interrupt the running cell; nothing happens when none runs."""
         if self._ongoing is not None and self.executing is not None and not self._closed:
-            await self._lease.sandbox.door.interrupt(self._ongoing.cell.language)
+            with self._or_closed():
+                await self._lease.sandbox.door.interrupt(self._ongoing.cell.language)
 
     async def restart(self, language: Language = "python") -> None:
         """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`."""
-        self._touch()
-        door = await self._door() if self.executing is None else self._lease.sandbox.door
-        await door.restart(language)
-        self.journal.append(records.KernelRestarted(language=language))
+        async with self._used(may_replace=self.executing is None) as door:
+            await door.restart(language)
+            self.journal.append(records.KernelRestarted(language=language))
 
     async def screenshot(self) -> bytes:
         """Return the desktop as it is now, a PNG."""
-        self._touch()
-        taken = await (await self._door()).screenshot()
+        async with self._used() as door:
+            taken = await door.screenshot()
         self._screen.seen_by_others()
         return taken[0] if taken else b""
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""
-        self._touch()
-        return await (await self._door()).list_files(path)
+        async with self._used() as door:
+            return await door.list_files(path)
 
     async def read_file(self, path: str) -> bytes:
         """Return a file of the sandbox's home."""
-        self._touch()
-        return b"".join([chunk async for chunk in (await self._door()).read_file(path)])
+        async with self._used() as door:
+            return b"".join([chunk async for chunk in door.read_file(path)])
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Write a file into the sandbox's home."""
-        self._touch()
-        await (await self._door()).write_file(path, data)
-        sha256 = await asyncio.to_thread(self.journal.blob, data)
-        kept = self.journal.keeps(sha256)
-        self.journal.append(records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=kept))
+        async with self._used() as door:
+            await door.write_file(path, data)
+            sha256 = await asyncio.to_thread(self.journal.blob, data)
+            kept = self.journal.keeps(sha256)
+            self.journal.append(records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=kept))
 
     async def delete_file(self, path: str) -> None:
         """Remove a file from the sandbox's home."""
-        self._touch()
-        await (await self._door()).delete_file(path)
-        self.journal.append(records.FileDeleted(path=path))
+        async with self._used() as door:
+            await door.delete_file(path)
+            self.journal.append(records.FileDeleted(path=path))
 
     async def _answered(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
         try:
@@ -289,14 +287,8 @@ class Session:
         try:
             await self._screen.taken()
             cell = ongoing.opened(screen_before=self._screen.sha256)
-            self.journal.append(
-                records.CellOpened.of(
-                    cell,
-                    deadline_s=deadline_s,
-                    turn=call.turn if call else None,
-                    call_id=call.call_id if call else None,
-                )
-            )
+            turn, call_id = (call.turn, call.call_id) if call else (None, None)
+            self.journal.append(records.CellOpened.of(cell, deadline_s=deadline_s, turn=turn, call_id=call_id))
             ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
             started = time.monotonic()
             ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
@@ -320,11 +312,13 @@ class Session:
             self._touch()
 
     async def _post(self, ongoing: Ongoing, deadline_s: float) -> None:
-        cell, running = ongoing.cell, ongoing.running
-        request = Execute(number=cell.number, language=cell.language, code=cell.code, deadline_s=deadline_s)
+        cell, running, waited_s = ongoing.cell, ongoing.running, LADDER_S + GRACE_S
+        request = Execute(
+            number=cell.number, language=cell.language, code=cell.code, deadline_s=deadline_s, waited_s=waited_s
+        )
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
-            async with asyncio.timeout(request.deadline_s + LADDER_S + GRACE_S):
+            async with asyncio.timeout(deadline_s + waited_s):
                 async for event in self._secret_uses.answered(self._lease.sandbox.door, request):
                     running.take(event)
         except (SandboxLost, TimeoutError) as error:
@@ -364,10 +358,16 @@ class Session:
             return False
         return True
 
-    async def _door(self) -> Door:
+    @asynccontextmanager
+    async def _used(self, *, may_replace: bool = True) -> AsyncIterator[Door]:
+        self._touch()
         if self._closed:
             raise SessionClosed
-        return (await self._lease.living()).door
+        with self._or_closed():
+            yield (await self._lease.living() if may_replace else self._lease.sandbox).door
+
+    def _or_closed(self) -> AbstractContextManager[None]:
+        return or_closed(lambda: self._closed)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:

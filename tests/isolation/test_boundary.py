@@ -45,11 +45,11 @@ pytestmark = [
 HERE = Path(__file__).parent
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in (HERE / "probes.jsonl").read_text().splitlines()]
 HELPERS = (HERE / "helpers.py").read_text().partition("# ---\n")[2]
-BACKENDS = {"bubblewrap": (), "podman": needs("podman"), "docker": needs("docker")}
+BACKENDS = ("bubblewrap", *(pytest.param(engine, marks=needs(engine)) for engine in ("podman", "docker")))
 """Every backend that contains, and what it needs."""
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=marks) for name, marks in BACKENDS.items()])
+@pytest.fixture(scope="module", params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

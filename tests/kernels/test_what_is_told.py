@@ -1,12 +1,12 @@
 """What the model is told of a cell that did not end by itself, with the real Python kernel: each sentence, word for word."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from tests.kernels.test_host import Host, running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 LOST = (
     "All Python variables are gone; a new kernel starts before the next cell. Files and the browser with its pages are "
@@ -15,12 +15,18 @@ LOST = (
 LEFT = "Background tasks and threads that the code had started may still be running."
 
 
-@pytest.fixture
-async def own_host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with running(tmp_path) as host:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_host(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
+    async with running(tmp_path_factory.mktemp("host")) as host:
         assert (await host.ready()).ready
-        await host.execute("import ctypes, os, signal, subprocess, time; x = 1; print('there')")
         yield host
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_host(shared_host: Host) -> Host:
+    """Give a test a kernel with variables of its own; what became of the one before is told here."""
+    await shared_host.execute("import ctypes, os, signal, subprocess, time; x = 1; print('there')")
+    return shared_host
 
 
 @pytest.mark.parametrize(
@@ -89,5 +95,8 @@ async def test_a_kernel_that_a_thread_of_an_earlier_cell_ends_says_whose_words_c
     await own_host.execute("import threading; threading.Timer(0.3, lambda: (print('late'), os._exit(4))).start()")
     status, outputs = await own_host.execute("time.sleep(5)")
     assert status == "kernel_died"
-    assert [(output.of_cell, output.source) for output in outputs] == [(2, "stdout"), (None, "notice")]
+    assert [(output.of_cell, output.source) for output in outputs] == [
+        (own_host._number - 1, "stdout"),
+        (None, "notice"),
+    ]
     assert outputs[0].text == "late\n"

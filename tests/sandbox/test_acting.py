@@ -209,9 +209,9 @@ log(notes == ['down 1 at 300,300', 'up 1 at 300,300', 'key a', 'key up a'] * 60)
 
 async def test_drags_end_where_they_were_sent(session: Session) -> None:
     code = """
-for _ in range(30):
+for _ in range(10):
     pyautogui.moveTo(300, 300, _pause=False); pyautogui.dragTo(400, 350, _pause=False)
-log([note for note in heard() if note.startswith('up')] == ['up 1 at 400,350'] * 30)"""
+log([note for note in heard() if note.startswith('up')] == ['up 1 at 400,350'] * 10)"""
     assert await _done(session, code) == "True"
 
 

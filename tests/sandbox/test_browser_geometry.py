@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from PIL import Image, ImageChops, ImageGrab
 from playwright.async_api import async_playwright
+from tests.desktops import running_desktop
 from tests.waiting import GUARD_S
 
 from cellwright_kernel.browser import Browser
@@ -112,21 +113,19 @@ async def bench(
     processes_that_name: Callable[[Path], list[str]],
 ) -> AsyncIterator[Bench]:
     settings = HostSettings(door="fd:3", home=str(module_home), chromium=chromium_in(module_home))
-    desktop = Desktop(settings, module_home)
-    await desktop.start_display()
-    browser = Browser(settings, desktop.display, module_home)
-    try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(desktop.start_window_manager())
-            group.create_task(browser.start())
-        async with asyncio.TaskGroup() as group:
-            watching = group.create_task(browser.watch())
-            async with Devtools.opened(browser._socket_url) as devtools:
-                yield Bench(desktop, browser, devtools)
-            watching.cancel()
-    finally:
-        await browser.stop()
-        await desktop.stop()
+    async with running_desktop(module_home, window_manager=False) as desktop:
+        browser = Browser(settings, desktop.display, module_home)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(desktop.start_window_manager())
+                group.create_task(browser.start())
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(browser.watch())
+                async with Devtools.opened(browser._socket_url) as devtools:
+                    yield Bench(desktop, browser, devtools)
+                watching.cancel()
+        finally:
+            await browser.stop()
     assert processes_that_name(module_home) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
@@ -18,18 +19,11 @@ from tests.waiting import GUARD_S, until
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.desktop import Desktop
-from cellwright_kernel.devtools import Devtools, DevtoolsError
+from cellwright_kernel.devtools import Devtools, DevtoolsError, NotAnswered
+from cellwright_kernel.navigation import Navigation, navigation_of
 from cellwright_kernel.wire import HostSettings
 
 pytestmark = [pytest.mark.sandbox]
-
-
-@pytest_asyncio.fixture
-async def desktop(home: Path) -> AsyncIterator[Desktop]:
-    started = Desktop(HostSettings(door="fd:3", home=str(home)), home)
-    await started.start()
-    yield started
-    await started.stop()
 
 
 @pytest_asyncio.fixture
@@ -163,10 +157,69 @@ async def test_an_alert_is_shown_on_the_screen(browser: Browser, desktop: Deskto
         watching.cancel()
 
 
+async def test_chromium_tells_where_a_page_goes_that_cannot_say_it_itself(browser: Browser, web: str) -> None:
+    async with Devtools.opened(browser._socket_url) as devtools, _silent_server() as silent:
+        session, target = await _opened(devtools, web)
+        await _text_of(devtools, session)
+        assert await navigation_of(devtools, target) is None
+        await devtools.evaluate(session, f"setTimeout(() => {{ location = {silent!r} }}) && 1")
+        assert await _navigating(devtools, target) == Navigation(silent, is_answered=False)
+        assert await navigation_of(devtools, target) == Navigation(silent, is_answered=False)
+        await devtools.call("Target.closeTarget", targetId=target)
+        async with asyncio.timeout(GUARD_S):
+            while await navigation_of(devtools, target) is not None:  # noqa: ASYNC110 - as below
+                await asyncio.sleep(0.02)
+
+
+async def test_a_page_whose_server_has_answered_and_whose_process_is_busy_is_on_its_way(
+    browser: Browser, web: str
+) -> None:
+    async with Devtools.opened(browser._socket_url) as devtools:
+        session, target = await _opened(devtools, web)
+        await _text_of(devtools, session)
+        await devtools.evaluate(session, "setTimeout(() => { for (;;); }) && 1")
+        assert await navigation_of(devtools, target) is None
+        with contextlib.suppress(NotAnswered):  # some versions answer before the page is there
+            await devtools.call("Page.navigate", session, within_s=0.5, url=f"{web}next")
+        navigation = await _navigating(devtools, target)
+        assert navigation.is_answered
+        assert navigation.url in ("", f"{web}next")
+        await devtools.call("Target.closeTarget", targetId=target)
+
+
+async def _navigating(devtools: Devtools, target: str) -> Navigation:
+    async with asyncio.timeout(GUARD_S):
+        while (navigation := await navigation_of(devtools, target)) is None:  # noqa: ASYNC110 - as below
+            await asyncio.sleep(0.02)
+    return navigation
+
+
+@contextlib.asynccontextmanager
+async def _silent_server() -> AsyncIterator[str]:
+    """A server that takes connections and answers nothing, and its address."""
+    ended = asyncio.Event()
+
+    async def hang(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await ended.wait()
+        writer.close()
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        try:
+            yield f"http://{host}:{port}/"
+        finally:
+            ended.set()
+
+
 async def _open(devtools: Devtools, url: str) -> str:
+    return (await _opened(devtools, url))[0]
+
+
+async def _opened(devtools: Devtools, url: str) -> tuple[str, str]:
+    """Session and target of a new page."""
     target = await devtools.call("Target.createTarget", url=url)
     attached = await devtools.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-    return str(attached["sessionId"])
+    return str(attached["sessionId"]), str(target["targetId"])
 
 
 async def _text(devtools: Devtools, url: str) -> str:

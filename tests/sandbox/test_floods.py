@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.ladder import Row, faults_of
+from tests.ladder import Row, Table, check_rows
 
 from cellwright.session import Session
 from cellwright_kernel.wire import Language
@@ -51,7 +51,7 @@ JAVASCRIPT = (
     ),
     Row("logs that end", "for (let i = 0; i < 40_000; i++) console.log(i)", "ok", "39999", kept=True),
 )
-TABLE: dict[Language, tuple[Row, ...]] = {"python": PYTHON, "javascript": JAVASCRIPT}
+TABLE: Table = {"python": PYTHON, "javascript": JAVASCRIPT}
 
 THREAD: dict[Language, str] = {
     "python": "import threading\ndef flood():\n    while True: {}\nthreading.Thread(target=flood, daemon=True).start()",
@@ -67,17 +67,13 @@ SAID: dict[Language, tuple[str, ...]] = {
 async def test_code_that_says_more_than_is_read_stops_at_an_interrupt_and_keeps_its_variables(
     language: Language, tmp_path: Path
 ) -> None:
-    faults: list[str] = []
-    async with Session.open(runs=tmp_path) as session:
-        for row in TABLE[language]:
-            faults += [f"{row.name}: {fault}" for fault in await faults_of(session, language, row)]
-    assert not faults, "\n".join(faults)
+    await check_rows(TABLE, language, tmp_path)
 
 
 @pytest.mark.parametrize("language", ["python", "javascript"])
 async def test_a_cell_is_heard_beside_what_an_earlier_one_says_without_end(language: Language, tmp_path: Path) -> None:
     mine = {"python": "log({})", "javascript": "console.log({})"}[language]
-    waits = {"python": "import time; time.sleep(2)", "javascript": "await new Promise(done => setTimeout(done, 2000))"}
+    waits = {"python": "import time; time.sleep(1)", "javascript": "await new Promise(done => setTimeout(done, 1000))"}
     found = []
     async with Session.open(runs=tmp_path) as session:
         for said in SAID[language]:

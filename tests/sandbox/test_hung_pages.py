@@ -13,17 +13,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.ladder import commands_of
+from tests.pages import LANGUAGES, chromium_of, ok
 from tests.serving import descendants
 from tests.waiting import GUARD_S, until
 
 from cellwright.session import Session
-from cellwright_kernel.wire import Language, Text
+from cellwright_kernel.wire import Language
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
-SOON_S = 15.0
-"""The wait for the pages is 3 s, and 4 s are usual in all; the rest is for a machine under load, of which the page that computes
-takes a core. Without an end to the wait there was no page at all."""
 OPEN = """
 import os, urllib.request
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
@@ -33,7 +31,6 @@ direct.open(asked).read()
 LIST = "log(direct.open(os.environ['CELLWRIGHT_CDP'] + '/json/list').read().decode())"
 ENDLESS = "data:text/html,<title>hung</title><script>setTimeout(()=>{for(;;);},50)</script>"
 STILL = "data:text/html,<title>hung</title>"
-LANGUAGES: tuple[Language, ...] = ("python", "javascript")
 PAGES: dict[Language, str] = {
     "python": "log([one.url for one in context.pages], page.url)",
     "javascript": "console.log(context.pages().map((one) => one.url()), page.url())",
@@ -43,6 +40,7 @@ NEW: dict[Language, str] = {
     "javascript": "globalThis.made = await context.newPage(); await made.goto('data:text/html,<title>new</title>'); "
     "console.log(await made.title())",
 }
+CLOSE_NEW: dict[Language, str] = {"python": "await new.close()", "javascript": "await made.close()"}
 CLOSE = {
     "python": 'await (await browser.new_browser_cdp_session()).send("Target.closeTarget", {{"targetId": "{}"}})',
     "javascript": "await (await browser.newBrowserCDPSession()).send('Target.closeTarget', {{ targetId: '{}' }})",
@@ -70,13 +68,8 @@ async def session() -> AsyncIterator[Session]:
         yield session
 
 
-async def ok(session: Session, language: Language, code: str) -> list[str]:
-    cell = await session.execute(code, language=language, deadline_s=30)
-    assert cell.status == "ok", cell.text
-    return [output.text for output in cell.outputs if isinstance(output, Text)]
-
-
 async def soon(session: Session, language: Language, code: str, within_s: float) -> list[str]:
+    """Execute a cell that must not wait until its deadline for a page that will not answer."""
     began = time.monotonic()
     said = await ok(session, language, code)
     assert time.monotonic() - began < within_s
@@ -107,39 +100,41 @@ def is_busy(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["computes", "is stopped"])
-@pytest.mark.parametrize("language", LANGUAGES)
 async def test_a_language_that_connects_beside_a_page_that_answers_nothing_gets_the_others_and_can_close_it(
-    session: Session, language: Language, how: str
+    session: Session, how: str
 ) -> None:
     url = ENDLESS if how == "computes" else STILL
-    hung = await hang(session, how)
-    await ok(session, language, "1 + 1")
-    told, pages = await soon(session, language, PAGES[language], SOON_S)
-    close = told.partition("To close it: `")[2].rstrip("`")
-    target = re.findall("[0-9A-F]{32}", close)
-    known = "context.pages" if language == "python" else "context.pages()"
-    assert close == CLOSE[language].format(*target)
-    assert told == SILENT.format(url, known, "about:blank", close)
-    assert pages in {"['about:blank'] about:blank", "[ 'about:blank' ] about:blank"}
-    assert await soon(session, language, "1 + 1", 4) == ["2"]
-    assert await ok(session, language, NEW[language]) == ["new"]
-    await ok(session, language, close)
-    async with asyncio.timeout(GUARD_S):
-        while hung in renderers(session) or "hung" in "".join(await ok(session, "python", LIST)):  # noqa: ASYNC110 - another process makes it so
-            await asyncio.sleep(0.05)
+    for language in LANGUAGES:
+        hung = await hang(session, how)
+        await ok(session, language, "1 + 1")
+        told, pages = await soon(session, language, PAGES[language], GUARD_S)
+        close = told.partition("To close it: `")[2].rstrip("`")
+        target = re.findall("[0-9A-F]{32}", close)
+        known = "context.pages" if language == "python" else "context.pages()"
+        assert close == CLOSE[language].format(*target)
+        assert told == SILENT.format(url, known, "about:blank", close)
+        assert pages in {"['about:blank'] about:blank", "[ 'about:blank' ] about:blank"}
+        assert await soon(session, language, "1 + 1", 4) == ["2"]
+        assert await ok(session, language, NEW[language]) == ["new"]
+        await ok(session, language, CLOSE_NEW[language])
+        await ok(session, language, close)
+        async with asyncio.timeout(GUARD_S):
+            while hung in renderers(session) or "hung" in "".join(await ok(session, "python", LIST)):  # noqa: ASYNC110 - another process makes it so
+                await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-async def test_a_page_that_answers_again_is_there_again(session: Session, language: Language) -> None:
+async def test_a_page_that_answers_again_is_there_again(session: Session) -> None:
     hung = await hang(session, "is stopped")
-    await ok(session, language, PAGES[language])
+    for language in LANGUAGES:
+        await ok(session, language, PAGES[language])
     os.kill(hung, signal.SIGCONT)
     wait = {
         "python": "while len(context.pages) < 2: await page.wait_for_timeout(20)\nlog(await context.pages[1].title())",
         "javascript": "while (context.pages().length < 2) await page.waitForTimeout(20)\n"
         "console.log(await context.pages()[1].title())",
     }
-    assert await ok(session, language, wait[language]) == ["hung"]
+    for language in LANGUAGES:
+        assert await ok(session, language, wait[language]) == ["hung"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -148,7 +143,7 @@ async def test_a_language_connects_while_the_other_has_a_dialog_open_and_leaves_
 ) -> None:
     other: Language = "javascript" if language == "python" else "python"
     await ok(session, other, ASK[other])
-    said = await soon(session, language, NEW[language], SOON_S)
+    said = await soon(session, language, NEW[language], GUARD_S)
     assert said[0].startswith(
         "The page about:blank does not answer. Usually it shows a dialog that nobody has answered, "
     )
@@ -175,29 +170,28 @@ async def test_a_page_whose_opener_answers_nothing_is_there(session: Session, la
     await ok(session, "python", serve)
     await ok(session, other, opening[other] + hanging)
     await until(lambda: any(is_busy(pid) for pid in renderers(session)))
-    assert (await soon(session, language, PAGES[language], SOON_S))[-1] in {
+    assert (await soon(session, language, PAGES[language], GUARD_S))[-1] in {
         "['http://localhost:8123/'] http://localhost:8123/",
         "[ 'http://localhost:8123/' ] http://localhost:8123/",
     }
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
 async def test_a_browser_that_hangs_when_it_is_first_named_is_told_of_and_costs_other_cells_nothing(
-    session: Session, language: Language
+    session: Session,
 ) -> None:
-    await ok(session, language, "1 + 1")
-    chromium = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "/chromium --" in command)
-    os.kill(chromium, signal.SIGSTOP)
-    began = time.monotonic()
-    cell = await session.execute("page", language=language, deadline_s=30)
-    assert time.monotonic() - began < SOON_S
-    assert cell.text.startswith(
-        "The browser cannot be reached (it did not answer within 5 s); `browser`, `context` and `page` are not there. "
-        "If it goes on so, end its process: another one is started.\n"
-    )
-    assert await soon(session, language, "1 + 1", 4) == ["2"]
-    os.kill(chromium, signal.SIGCONT)
-    assert await ok(session, language, NEW[language]) == ["new"]
+    for language in LANGUAGES:
+        await ok(session, language, "1 + 1")
+        chromium, _ = chromium_of(session)
+        os.kill(chromium, signal.SIGSTOP)
+        async with asyncio.timeout(GUARD_S):
+            cell = await session.execute("page", language=language, deadline_s=2 * GUARD_S)
+        assert cell.text.startswith(
+            "The browser cannot be reached (it did not answer within 5 s); `browser`, `context` and `page` are not there. "
+            "If it goes on so, end its process: another one is started.\n"
+        )
+        assert await soon(session, language, "1 + 1", 4) == ["2"]
+        os.kill(chromium, signal.SIGCONT)
+        assert await ok(session, language, NEW[language]) == ["new"]
 
 
 HANGING_SERVER = """
@@ -258,7 +252,7 @@ async def test_a_cell_that_waits_until_it_is_known_what_still_answers_is_told_th
     session: Session,
 ) -> None:
     await ok(session, "python", "1 + 1")
-    chromium = min(pid for pid, command in commands_of(descendants(session.info.pid)) if "/chromium --" in command)
+    chromium, _ = chromium_of(session)
     os.kill(chromium, signal.SIGSTOP)
     try:
         assert (await session.execute("import time; time.sleep(60)", deadline_s=1)).status == "timeout"

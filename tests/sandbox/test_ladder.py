@@ -8,9 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.ladder import Row, faults_of
+from tests.ladder import Row, Table, check_names, check_rows
 
-from cellwright.session import Session
 from cellwright_kernel.wire import Language, Rung
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
@@ -31,6 +30,7 @@ PYTHON = (
         "Processes that were ended: `sh -c trap",
         kept=True,
         rungs=INTERRUPTED,
+        deadline_s=2,
     ),
     Row(
         "a fork bomb of a shell",
@@ -39,6 +39,7 @@ PYTHON = (
         "Processes that were ended: `bash`",
         kept=True,
         rungs=INTERRUPTED,
+        deadline_s=2,
     ),
     Row(
         "a fork bomb of the kernel's own",
@@ -104,6 +105,7 @@ JAVASCRIPT = (
         "Processes that were ended: `/bin/sh -c trap",
         kept=True,
         rungs=INTERRUPTED,
+        deadline_s=2,
     ),
     Row(
         "a fork bomb of a shell",
@@ -112,6 +114,7 @@ JAVASCRIPT = (
         "Processes that were ended: `bash`",
         kept=True,
         rungs=INTERRUPTED,
+        deadline_s=2,
     ),
     Row(
         "a fork bomb of the kernel's own",
@@ -160,17 +163,13 @@ JAVASCRIPT = (
     ),
 )
 
-TABLE: dict[Language, tuple[Row, ...]] = {"python": PYTHON, "javascript": JAVASCRIPT}
+TABLE: Table = {"python": PYTHON, "javascript": JAVASCRIPT}
 
 
 def test_both_languages_have_the_same_rows() -> None:
-    assert [row.name for row in PYTHON] == [row.name for row in JAVASCRIPT]
+    check_names(TABLE)
 
 
 @pytest.mark.parametrize("language", ["python", "javascript"])
 async def test_every_rung_leaves_what_it_says(language: Language, tmp_path: Path) -> None:
-    faults: list[str] = []
-    async with Session.open(runs=tmp_path) as session:
-        for row in TABLE[language]:
-            faults += [f"{row.name}: {fault}" for fault in await faults_of(session, language, row)]
-    assert not faults, "\n".join(faults)
+    await check_rows(TABLE, language, tmp_path)

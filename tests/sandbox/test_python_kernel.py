@@ -11,33 +11,53 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.desk import wait_for
+from tests.desktops import running_desktop
 from tests.python_kernel import PythonKernel, Told, python_kernel
+from tests.waiting import GUARD_S
 
 import cellwright_kernel
 from cellwright.sandbox.runtime import runtime_folder
 from cellwright_kernel import processes
 from cellwright_kernel.browser import Browser
-from cellwright_kernel.desktop import Desktop
+from cellwright_kernel.devtools import Devtools
 from cellwright_kernel.wire import HostSettings
 
-pytestmark = [pytest.mark.sandbox]
+pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="module")]
 
 PYTHON = "bin/python"
 PACKAGE = {"PYTHONPATH": str(Path(cellwright_kernel.__file__).parents[1])}
 
 
-@pytest_asyncio.fixture
-async def browser(home: Path, chromium_in: Callable[[Path], str]) -> AsyncIterator[Browser]:
-    desktop = Desktop(HostSettings(door="fd:3", home=str(home)), home)
-    await desktop.start()
-    settings = HostSettings(door="fd:3", home=str(home), chromium=chromium_in(home))
-    started = Browser(settings, desktop.display, home)
-    try:
-        await started.start()
-        yield started
-    finally:
-        await started.stop()
-        await desktop.stop()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium(module_home: Path, chromium_in: Callable[[Path], str]) -> AsyncIterator[Browser]:
+    """The one browser of these tests; each has a kernel of its own, and that is what they are about."""
+    async with running_desktop(module_home) as desktop:
+        settings = HostSettings(door="fd:3", home=str(module_home), chromium=chromium_in(module_home))
+        started = Browser(settings, desktop.display, module_home)
+        try:
+            await started.start()
+            yield started
+        finally:
+            await started.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def browser(chromium: Browser) -> Browser:
+    """Give a test the browser as if it had just started: with one empty page."""
+    async with Devtools.opened(chromium._socket_url) as devtools:
+        before = await pages_of(devtools)
+        await devtools.call("Target.createTarget", url="about:blank")
+        for page in before:
+            await devtools.call("Target.closeTarget", targetId=page)
+        async with asyncio.timeout(GUARD_S):
+            while len(await pages_of(devtools)) > 1:
+                pass
+    return chromium
+
+
+async def pages_of(devtools: Devtools) -> list[str]:
+    found = await devtools.call("Target.getTargets")
+    return [target["targetId"] for target in found["targetInfos"] if target["type"] == "page"]
 
 
 class Cells:
@@ -56,7 +76,7 @@ class Cells:
         return await asyncio.to_thread(self.kernel.interrupt_at_on, code)
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def cells(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cells]:
     environment = PACKAGE | {"DISPLAY": browser._environment["DISPLAY"], "CELLWRIGHT_CDP": browser.cdp_url}
     with python_kernel(tmp_path_factory.mktemp("k"), environment, runtime_folder() / PYTHON) as kernel:
@@ -200,12 +220,12 @@ def kinds(told: Told) -> list[str]:
     return [kind for kind, _ in told.outputs]
 
 
-def test_a_figure_as_last_expression_is_shown_once(plotting):
+async def test_a_figure_as_last_expression_is_shown_once(plotting):
     assert kinds(plotting.run("fig, ax = plt.subplots(); fig")) == ["image/png"]
     assert kinds(plotting.run("display(plt.figure())")) == ["image/png"]
 
 
-def test_show_shows_each_open_figure_once_with_any_backend_without_windows(plotting):
+async def test_show_shows_each_open_figure_once_with_any_backend_without_windows(plotting):
     assert kinds(plotting.run("plt.plot([1, 2]); plt.show()")) == ["image/png"]
     told = plotting.run(
         "import matplotlib; matplotlib.use('Agg')\nplt.plot([1, 2]); plt.figure(); plt.plot([1]); plt.show()"
@@ -213,17 +233,17 @@ def test_show_shows_each_open_figure_once_with_any_backend_without_windows(plott
     assert kinds(told) == ["image/png", "image/png"]
 
 
-def test_a_figure_left_open_is_shown_at_the_cells_end_and_not_in_the_next(plotting):
+async def test_a_figure_left_open_is_shown_at_the_cells_end_and_not_in_the_next(plotting):
     assert kinds(plotting.run("plt.plot([1, 2]);")) == ["image/png"]
     assert kinds(plotting.run("1;")) == []
     assert kinds(plotting.run("plt.plot([1, 2])\n1 / 0")) == ["image/png", "error"]
 
 
-def test_a_table_is_shown_as_text(plotting):
+async def test_a_table_is_shown_as_text(plotting):
     assert plotting.run("import pandas as pd\npd.DataFrame({'a': [1, 2]})").outputs == [("result", "   a\n0  1\n1  2")]
 
 
-def test_arrays_in_the_shape_of_a_picture_are_pictures(plotting):
+async def test_arrays_in_the_shape_of_a_picture_are_pictures(plotting):
     told = plotting.run(
         "import numpy as np\ndisplay(np.zeros((4, 5, 3), 'uint8')); display(np.zeros(3)); np.zeros((2, 2), 'uint8')"
     )

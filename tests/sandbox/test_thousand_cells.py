@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 WARM_UP = 50
 CELLS = 1000
 GROWTH = 1.2
-WITHIN_S = 60
 PROCESSES = {
     "Python kernel": b"-m\0cellwright_kernel.python\0",
     "JavaScript kernel": b"-m\0cellwright_kernel.javascript\0",
@@ -30,13 +28,10 @@ async def test_a_thousand_cells_in_turns_lose_nothing_and_grow_nothing() -> None
         for number in range(1, WARM_UP + 1):
             await check_cell(session, number)
         before = resident_kb(session.info.pid)
-        began = time.monotonic()
         for number in range(WARM_UP + 1, WARM_UP + CELLS + 1):
             await check_cell(session, number)
-        took_s = time.monotonic() - began
         after = resident_kb(session.info.pid)
     assert {name for name, size in after.items() if size > GROWTH * before[name]} == set(), f"{before} -> {after}"
-    assert took_s < WITHIN_S
 
 
 async def check_cell(session: Session, number: int) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.soak.eight_hours import Worked, eight_hours
 from tests.soak.holdings import Holdings
+from tests.soak.made_up_requests import REQUESTS, Asked, made_up_requests
 from tests.soak.many_cells import Lasted, many_cells
 from tests.soak.many_sessions import SESSIONS, Answered, many_sessions
 
@@ -29,6 +30,7 @@ def main(scale: float) -> int:
             lambda: _of_cells(asyncio.run(many_cells(scale, compared=True))),
             lambda: _of_work(asyncio.run(eight_hours(scale))),
             lambda: _of_sessions(asyncio.run(many_sessions(max(2, round(SESSIONS * scale)), Path(folder)))),
+            lambda: _of_requests(made_up_requests(round(REQUESTS * scale), Path(folder))),
         ):
             for is_good, sentence in part():
                 print("PASS" if is_good else "FAIL", sentence, flush=True)
@@ -70,6 +72,17 @@ def _of_sessions(answered: Answered) -> list[tuple[bool, str]]:
             f"{answered.answered_ms:.0f} ms, {answered.pss_bytes >> 20} MB in all, "
             f"{(answered.pss_bytes >> 20) / answered.sessions:.0f} a session",
         )
+    ]
+
+
+def _of_requests(asked: Asked) -> list[tuple[bool, str]]:
+    statuses = ", ".join(f"{count} of {status}" for status, count in sorted(asked.statuses.items()))
+    return [
+        (
+            asked.server_errors == 0,
+            f"{asked.requests} made-up requests in {asked.took_s:.0f} s: {asked.server_errors} server errors; {statuses}",
+        ),
+        (not asked.faults, f"answers that are not as described: {len(asked.faults)}\n{''.join(asked.faults.values())}"),
     ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.eight_hours import eight_hours
+from tests.soak.made_up_requests import REQUESTS, made_up_requests
 from tests.soak.many_cells import many_cells
 from tests.soak.many_sessions import many_sessions
 
@@ -32,3 +33,14 @@ async def test_sessions_without_a_browser_answer_at_once(clean_environment: Path
     answered = await many_sessions(3, clean_environment)
     assert answered.answers == ["0", "1", "2"]
     assert answered.displays == 3
+
+
+def test_five_hundred_made_up_requests_get_no_server_error_and_no_answer_but_a_described_one(
+    clean_environment: Path,
+) -> None:
+    asked = made_up_requests(round(REQUESTS * TWENTIETH), clean_environment, seed=5)
+    assert asked.requests == 500
+    assert asked.server_errors == 0, asked.statuses
+    assert asked.faults == {}
+    done = {route for route, status in asked.routes if status < 300}
+    assert len(done) >= 14  # of 16: the others may have been asked for what is not there

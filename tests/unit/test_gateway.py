@@ -189,6 +189,38 @@ async def test_the_description_of_the_service_has_what_execute_reads(client: htt
     assert re.fullmatch(schema["properties"]["session_id"]["pattern"], "../x") is None
 
 
+async def test_the_description_of_the_service_says_how_each_route_refuses(client: httpx2.AsyncClient) -> None:
+    description = (await client.get("/openapi.json")).json()
+    refusal = {"$ref": "#/components/schemas/Refusal"}
+    for path, operations in description["paths"].items():
+        for operation in operations.values():
+            said = operation["responses"]
+            is_open = path == "/health"
+            assert ({"400", "401", "403", "413", "429"} <= said.keys()) == (not is_open), path
+            assert ("422" in said, "500" in said, "security" in operation) == (False, False, not is_open), path
+            bodies = [said[status]["content"]["application/json"]["schema"] for status in said if status >= "400"]
+            assert bodies == [refusal] * len(bodies), path
+            assert "Retry-After" in said["429"]["headers"], path
+    assert description["components"]["schemas"]["Refusal"]["required"] == ["error", "kind"]
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("/execute", "POST"),
+        ("/health", "GET"),
+        ("/v1/sessions", "GET, POST"),
+        ("/v1/sessions/a", "DELETE, GET"),
+        ("/v1/sessions/a/files/b", "DELETE, GET, PUT"),
+    ],
+)
+async def test_a_method_that_a_path_has_not_is_told_which_it_has(
+    client: httpx2.AsyncClient, path: str, allow: str
+) -> None:
+    response = await client.patch(path)
+    assert (response.status_code, response.headers["Allow"]) == (405, allow)
+
+
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [

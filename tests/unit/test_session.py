@@ -21,7 +21,7 @@ from cellwright.record.records import LateOutput, Note, Screen, SessionOpened
 from cellwright.record.stored import restored
 from cellwright.record.verdict import verify
 from cellwright.sandbox.base import Spec
-from cellwright.session import Session
+from cellwright.session import GRACE_S, LADDER_S, Session
 from cellwright.testing.fake_sandbox import FakeBackend, FakeSandbox
 from cellwright_kernel.wire import Event, Execute, OutputEvent, Text
 
@@ -256,6 +256,21 @@ async def test_what_a_later_cell_shows_of_an_earlier_one_is_late_output_of_that(
     assert [[output.text for output in cell.late] for cell in run.stored_cells] == [["of 1"], []]
     assert [output.text for output in run.cell(2).outputs] == ["of 1", "two"]
     assert [record for record in run.records if isinstance(record, LateOutput)] == []
+
+
+async def test_the_kernel_host_is_told_until_when_a_cells_end_is_waited_for() -> None:
+    class Telling(FakeSandbox):
+        def _execute(self, asked: Execute) -> Iterable[Event]:
+            yield OutputEvent(output=Text(text=f"{asked.deadline_s:g} and {asked.waited_s:g}", source="log"))
+            yield from super()._execute(asked)
+
+    class Backend(FakeBackend):
+        async def start(self, spec: Spec, **_: object) -> FakeSandbox:
+            return Telling(spec)
+
+    async with Session.open(backend=Backend()) as session:
+        cell = await session.execute("log('said')", deadline_s=7)
+    assert cell.text == f"7 and {LADDER_S + GRACE_S:g}\nsaid"
 
 
 async def test_a_kernel_host_that_has_no_word_of_what_came_late_holds_up_nothing() -> None:

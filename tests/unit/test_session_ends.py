@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import httpx2
@@ -18,6 +18,7 @@ from cellwright.pool import Pool
 from cellwright.record.reader import read_run
 from cellwright.record.verdict import verify
 from cellwright.sandbox.base import Sandbox, Spec
+from cellwright.sandbox.door import Door
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
 
@@ -197,3 +198,60 @@ def _raising(error: Exception):  # type: ignore[no-untyped-def]
         raise error
 
     return close
+
+
+class _Hanging(httpx2.AsyncBaseTransport):
+    """A kernel host that answers nothing until its sandbox ends, and then breaks off."""
+
+    def __init__(self) -> None:
+        self.asked, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked.set()
+        await self.ended.wait()
+        raise httpx2.ReadError("It hung up.", request=request)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda session: session.restart("javascript"),
+        lambda session: session.screenshot(),
+        lambda session: session.list_files(),
+        lambda session: session.read_file("a"),
+        lambda session: session.write_file("a", b"x"),
+        lambda session: session.delete_file("a"),
+        lambda session: session.attached.connection("python"),
+    ],
+    ids=["restart", "screen", "list", "read", "write", "delete", "connection"],
+)
+async def test_what_breaks_off_because_the_session_is_closed_is_said_to_be_just_that(
+    ask: Callable[[Session], Awaitable[object]],
+) -> None:
+    backend, host = FakeBackend(), _Hanging()
+    async with asyncio.timeout(GUARD_S), Session.open(backend=backend) as session:
+        backend.made[0]._door = Door(host)
+        asking = asyncio.ensure_future(ask(session))
+        await host.asked.wait()
+        end = asyncio.get_running_loop().call_later(0.01, host.ended.set)  # while it closes
+    with pytest.raises(SessionClosed):
+        await asking
+    end.cancel()
+
+
+async def test_what_cannot_be_recorded_any_more_is_said_to_come_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = asyncio.Event()
+    backend = FakeBackend()
+    async with asyncio.timeout(GUARD_S), Session.open(backend=backend) as session:
+        door_writes = backend.made[0].door.write_file
+
+        async def slowly(path: str, data: bytes) -> None:
+            await door_writes(path, data)
+            await written.wait()
+
+        monkeypatch.setattr(backend.made[0].door, "write_file", slowly)
+        asking = asyncio.ensure_future(session.write_file("a", b"x"))
+        await asyncio.sleep(0)
+    written.set()
+    with pytest.raises(SessionClosed):
+        await asking

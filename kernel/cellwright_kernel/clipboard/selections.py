@@ -30,6 +30,8 @@ Name = Literal["CLIPBOARD", "PRIMARY"]
 
 _LOST: Final = (ConnectionClosedError, DisplayError, OSError)
 _IDLE_S: Final = 60.0
+_READS: Final = 3
+"""How often a text is read while its owners change; in a cell they do so once, when a program copies just then."""
 _OWNER_CHANGES: Final = (
     xfixes.XFixesSetSelectionOwnerNotifyMask
     | xfixes.XFixesSelectionWindowDestroyNotifyMask
@@ -154,6 +156,10 @@ class _Thread:
             self._is_remembering = False
 
     def read(self, name: Name) -> bytes:
+        self._link.display.sync()  # the server's word that a program has ended may be on its way
+        self._link.pump(0.0)
+        if self._is_orphaned:
+            self._adopt()
         owned = self._owned(self._selections[name])
         if owned is not None:
             return owned[0]
@@ -201,14 +207,21 @@ class _Thread:
             future.set_exception(ClipboardError(f"The clipboard has failed: {error!r}"))
 
     def _remembered(self) -> bytes:
-        """Read what another program has copied, and remember it."""
+        """Read what another program has copied, and remember it before it is told: its program may hang or end right after.
+
+        Where another one copied meanwhile, that is read instead. Word that a program has copied may come only while it is
+        read: then it is read once more, if it is still there.
+        """
         self._is_remembering = False
         selection = self._selections["CLIPBOARD"]
-        owner = self._link.display.get_selection_owner(selection)
-        text = self._reading.text(selection)
-        # word that it has copied may come only now: then it is read once more, if it is still there
-        if text and self._link.display.get_selection_owner(selection) == owner:  # else another one has copied meanwhile
-            self._held["CLIPBOARD"] = _Held(text, is_ours=False)
+        text = b""
+        for _ in range(_READS):
+            owner = self._link.display.get_selection_owner(selection)
+            text = self._reading.text(selection)
+            if self._link.display.get_selection_owner(selection) == owner:
+                if text:
+                    self._held["CLIPBOARD"] = _Held(text, is_ours=False)
+                break
         return text
 
     def _adopt(self) -> None:

@@ -1,7 +1,7 @@
-// What a cell asks of the kernel's Python side, which has the display: each call gives a promise.
+// What a cell, or the kernel for it, asks of the kernel's Python side, which has the display: each call gives a promise.
 //
 // Flows in: calls of a helper. Flows out: requests, and their answers as promises. Decided here: that a call which fails does
-// so with the Python side's words and the cell's own line; and that its promise is waited for like a timer of that cell.
+// so with the Python side's words and the cell's own line; and that its promise never settles once that cell was interrupted.
 'use strict';
 
 const { afterwards } = require('./timers.cjs');
@@ -19,7 +19,7 @@ class Asks {
     this.#origins = origins;
   }
 
-  /** `helper` is `screen`, `clipboard` or `ui`, `name` one of its calls; a failure made here has the cell's line in its stack. */
+  /** `helper` is `screen`, `clipboard`, `ui` or `silent_pages`, `name` one of its calls; a failure made here has the cell's line in its stack. */
   ask(helper, name, args, failure = new Error('')) {
     const call = ++this.#last;
     const promise = new Promise((resolve, reject) => this.#calls.set(call, { resolve, reject, failure }));

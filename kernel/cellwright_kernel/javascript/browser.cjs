@@ -40,6 +40,7 @@ class BrowserHangs extends Error {
 class BrowserLink {
   #outputs;
   #origins;
+  #asks;
   #attached = null;
   #crashed = new WeakSet();
   #bound = {};
@@ -49,9 +50,10 @@ class BrowserLink {
   dialogs = new OpenDialogs();
   loading = (load) => load();
 
-  constructor(outputs, origins) {
+  constructor(outputs, origins, asks) {
     this.#outputs = outputs;
     this.#origins = origins;
+    this.#asks = asks;
   }
 
   /** Define what this cell names and is not there yet, then go on. */
@@ -186,7 +188,7 @@ class BrowserLink {
 
   async #tellSilent(attached) {
     try {
-      for (const sentence of await silentPages(attached)) this.#outputs.notice(sentence);
+      for (const sentence of await silentPages(this.#asks, attached)) this.#outputs.notice(sentence);
     } catch {
       return; // it goes without saying: the pages that answer are there
     }

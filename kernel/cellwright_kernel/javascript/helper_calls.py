@@ -1,7 +1,7 @@
 """What Node asks of this side, which has the display -> answers.
 
-Flows in: Node's calls of `screen`, `clipboard` and `ui`. Flows out: values as JSON. Decided here: each call has a
-thread of its own, that ends with the call or with its limit; and an error goes back as its name and its message.
+Flows in: Node's calls of `screen`, `clipboard` and `ui`, and about silent pages. Flows out: values as JSON. Decided here:
+each call has a thread of its own, that ends with the call or with its limit; and an error goes back as its name and its message.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from cellwright_kernel.javascript.helper_calls import HelperCalls
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
 from cellwright_kernel.javascript.secrets import SecretCalls
+from cellwright_kernel.javascript.silent_pages import SilentPagesCalls
 from cellwright_kernel.javascript.ui import UiCalls
 from cellwright_kernel.processes import NODE_BYTES
 
@@ -84,7 +85,13 @@ class Node:
         self._ui = UiCalls()
         self._calls = HelperCalls(
             self._tell,
-            {"screen": self.screen, "clipboard": ClipboardCalls(), "ui": self._ui, "secrets": SecretCalls()},
+            {
+                "screen": self.screen,
+                "clipboard": ClipboardCalls(),
+                "ui": self._ui,
+                "secrets": SecretCalls(),
+                "silent_pages": SilentPagesCalls(),
+            },
         )
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: _Pipes | None = None

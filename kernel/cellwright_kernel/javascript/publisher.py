@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cellwright_kernel import runs
+from cellwright_kernel import stretches
 from cellwright_kernel.iopub import Iopub
 
 _FLUSH_AFTER_S: Final = 0.05
@@ -52,7 +52,7 @@ class Publisher:
         self._texts: list[str] = []
         self._chars = 0
         self._missing = 0
-        self._runs = runs.Runs()
+        self._stretches = stretches.Stretches()
         self._short: dict[int, int] = {}
         """Serial number -> short messages that were sent; of cells that are known."""
         self._timer: asyncio.TimerHandle | None = None
@@ -106,7 +106,7 @@ class Publisher:
         (serial, name), self._run = self._run, None
         text, self._texts, self._chars = "".join(self._texts), [], 0
         if name == _MIXED:
-            self._publish(serial, "display_data", runs.content_of(text), {"runs": self._runs.take()})
+            self._publish(serial, "display_data", stretches.content_of(text), {"stretches": self._stretches.take()})
             return
         note = {"missing_chars": self._missing} if self._missing else {}
         self._publish(serial, "stream", {"name": name, "text": text}, note)
@@ -127,14 +127,14 @@ class Publisher:
 
     def _is_gathered(self, serial: int, kind: str, text: str) -> bool:
         """Gather a text if its cell has said much and this is short."""
-        if self._short.get(serial, 0) < runs.SINGLY or len(text) >= runs.SHORT:
+        if self._short.get(serial, 0) < stretches.SINGLY or len(text) >= stretches.SHORT:
             return False
-        is_full = self._chars + len(text) > _RUN_CHARS or self._runs.texts >= runs.MOST
+        is_full = self._chars + len(text) > _RUN_CHARS or self._stretches.texts >= stretches.MOST
         if is_full or self._run != (serial, _MIXED):
             self.flush()
             self._run = (serial, _MIXED)
-        self._runs.add(kind, len(text))
-        self._gather(text + runs.separator(kind))
+        self._stretches.add(kind, len(text))
+        self._gather(text + stretches.separator(kind))
         return True
 
     def _gather(self, text: str) -> None:
@@ -150,7 +150,7 @@ class Publisher:
     def _publish(self, serial: int, msg_type: str, content: Message, note: dict[str, Any]) -> None:
         cell = self._cells.get(serial) or self._cells.get(self.latest)
         if cell is not None:
-            if len(content.get("text", "")) < runs.SHORT:
+            if len(content.get("text", "")) < stretches.SHORT:
                 self._short[cell.serial] = self._short.get(cell.serial, 0) + 1
             metadata = {"cellwright": note} if note else {}
             self._iopub.gate.run(lambda: self._iopub.message(msg_type, content, cell.header, metadata))

@@ -79,11 +79,28 @@ class Ui {
     if (!browser?.isConnected()) return [{ problem: NO_BROWSER }];
     const open = browser.contexts().flatMap((context) => context.pages());
     const pages = open.filter((page) => !page.isClosed()).slice(0, PAGES);
-    const raws = await Promise.all(pages.map((page) => answerOf(page, measured, MEASURE_MS)));
+    const raws = await Promise.all(pages.map((page) => this.#answerOf(page, measured, MEASURE_MS)));
     const inSight = await this.#ask('in_sight', [], raws, failure);
     const withElements = async (raw, at) =>
-      inSight[at] ? { ...raw, ...(await answerOf(pages[at], read, SNAPSHOT_MS)) } : raw;
+      inSight[at] ? { ...raw, ...(await this.#answerOf(pages[at], read, SNAPSHOT_MS)) } : raw;
     return Promise.all(raws.map(withElements));
+  }
+
+  /** What a page says; it never fails for what a page does. */
+  async #answerOf(page, asked, limitMs) {
+    try {
+      return await asked(page);
+    } catch (error) {
+      const late = async () =>
+        `did not answer within ${limitMs / 1_000} s: ${await this.#whyLate(page)}. Its elements are not listed.`;
+      const why = isLate(error) ? await late() : `was not read: ${String(error.message).split('\n')[0]}`;
+      return { url: page.url(), problem: `The page ${page.url()} ${why}` };
+    }
+  }
+
+  async #whyLate(page) {
+    const awaited = await awaitedBy(this.#asks, page).catch(() => null);
+    return awaited === null ? SILENT : `it is still loading ${awaited}, whose server has not answered yet`;
   }
 }
 
@@ -103,25 +120,8 @@ function installUi(asks, browser) {
   });
 }
 
-/** What a page says; it never fails for what a page does. */
-async function answerOf(page, asked, limitMs) {
-  try {
-    return await asked(page);
-  } catch (error) {
-    const late = async () =>
-      `did not answer within ${limitMs / 1_000} s: ${await whyLate(page)}. Its elements are not listed.`;
-    const why = isLate(error) ? await late() : `was not read: ${String(error.message).split('\n')[0]}`;
-    return { url: page.url(), problem: `The page ${page.url()} ${why}` };
-  }
-}
-
 function isLate(error) {
   return error.isLate || error.name === 'TimeoutError';
-}
-
-async function whyLate(page) {
-  const awaited = await awaitedBy(page).catch(() => null);
-  return awaited === null ? SILENT : `it is still loading ${awaited}, whose server has not answered yet`;
 }
 
 async function measured(page) {

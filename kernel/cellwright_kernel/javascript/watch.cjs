@@ -2,9 +2,9 @@
 //
 // Flows in: requests, one JSON a line; and interrupts, the same: the serial number of the cell, and its request where that
 // went past here. Flows out: both, as messages to the main thread; and if an interrupt is not heard within 50 ms, the stop
-// of whatever that executes. Decided here: a stop can hit our own code in the main thread too, so what was not heard is
-// said again after it; and no request is said during one, so it cannot hit a later cell. When a pipe is closed, the kernel
-// is gone, and this process ends.
+// of whatever that executes, later only where Playwright is being loaded. Decided here: a stop can hit our own code in the main
+// thread too, so what was not heard is said again after it; and no request is said during one, so it cannot hit a later cell.
+// When a pipe is closed, the kernel is gone, and this process ends.
 'use strict';
 
 const net = require('node:net');

@@ -24,7 +24,7 @@ from cellwright_kernel.devtools_http import told
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.open_dialogs import OpenDialogs
 from cellwright_kernel.python.origin import current_origin
-from cellwright_kernel.python.silent_pages import PAGES_S, silent_pages
+from cellwright_kernel.python.silent_pages import silent_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -37,6 +37,8 @@ _ALIVE_S = 5.0
 """The end of the wait for a sign of life before anything was asked of it: it may still be starting."""
 _ANSWER_MS = 2_000
 """The end of the wait for a sign of life. 1 ms is usual; a page that computes or shows a dialog does not lengthen it."""
+PAGES_S = 3.0
+"""How long Playwright waits for pages when it connects, as `patient.cjs` has it."""
 _RESTART_S = 5.0
 _HANG_UP_S = 1.0
 _TRY_EVERY_S = 0.1
@@ -170,15 +172,15 @@ class BrowserLink:
             self.dialogs.watch(context)
             context.on("dialog", self._on_dialog)
             if time.monotonic() - began >= PAGES_S:
-                await self._tell_silent(session, page)
+                await self._tell_silent(page)
         except BaseException:
             await _hang_up(browser)  # the next try makes another one; this one would stay as long as the kernel
             raise
         return Attached(browser, session, context, page)
 
-    async def _tell_silent(self, session: CDPSession, page: Page) -> None:
+    async def _tell_silent(self, page: Page) -> None:
         try:
-            for sentence in await silent_pages(session, page):
+            for sentence in await silent_pages(page):
                 self._say(sentence)
         except _errors().Error:  # it goes without saying: the pages that answer are there
             return

@@ -18,7 +18,7 @@ import threading
 import time
 from typing import Any
 
-from cellwright_kernel import runs
+from cellwright_kernel import stretches
 from cellwright_kernel.iopub import Gate, Iopub
 from cellwright_kernel.python.last_pipes import PipesGiver
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
@@ -56,7 +56,7 @@ class Writer:
         self._last_pipes = pipes
         self._run: tuple[Origin, str] | None = None
         self._run_since = 0.0
-        self._runs = runs.Runs()
+        self._stretches = stretches.Stretches()
         self._overflows: dict[Origin, Overflow] = {}
         self._pipes: dict[int, _Pipe] = {}
         self._epoll = select.epoll()
@@ -143,7 +143,7 @@ class Writer:
 
         def act() -> None:
             self._drain()
-            text = runs.text_of(content) if msg_type == "display_data" else None
+            text = stretches.text_of(content) if msg_type == "display_data" else None
             if text is not None and self._is_gathered(origin, text[1]):
                 self._gather(origin, *text)
                 return
@@ -208,7 +208,7 @@ class Writer:
 
     def _gather(self, origin: Origin, name: str, text: str) -> None:
         kind = _MIXED if self._is_gathered(origin, text) else name
-        data = _encode(text + runs.separator(name))
+        data = _encode(text + stretches.separator(name))
         run = self._run
         if run is None or run[0] is not origin or run[1] != kind or self._is_full(len(data)):
             self._flush()
@@ -219,17 +219,17 @@ class Writer:
                 self._asleep = False
                 os.eventfd_write(self._wake, 1)
         if kind == _MIXED:
-            self._runs.add(name, len(data if text.isascii() else data.decode()) - len(runs.separator(name)))
+            self._stretches.add(name, len(data if text.isascii() else data.decode()) - len(stretches.separator(name)))
         self._box.add(data)
         origin.room -= len(data)
 
     def _is_full(self, more: int) -> bool:
-        return self._box.used + more > SLOT_BYTES or self._runs.texts >= runs.MOST
+        return self._box.used + more > SLOT_BYTES or self._stretches.texts >= stretches.MOST
 
     def _is_gathered(self, origin: Origin, text: str) -> bool:
         """Whether a text is to be gathered with others: it is short, and its cell has said much."""
-        is_short = len(text) < min(runs.SHORT, origin.room)
-        return is_short and origin.short >= runs.SINGLY and origin not in self._overflows
+        is_short = len(text) < min(stretches.SHORT, origin.room)
+        return is_short and origin.short >= stretches.SINGLY and origin not in self._overflows
 
     def _flush(self) -> None:
         if self._run is None:
@@ -238,7 +238,11 @@ class Writer:
         text, notes = self._box.text(), {"seq": self._box.seq}
         if name == _MIXED:
             self._send(
-                origin, "display_data", runs.content_of(text), {"cellwright": {**notes, "runs": self._runs.take()}}, 0
+                origin,
+                "display_data",
+                stretches.content_of(text),
+                {"cellwright": {**notes, "stretches": self._stretches.take()}},
+                0,
             )
         else:
             self._stream(origin, name, text, notes)
@@ -273,7 +277,7 @@ class Writer:
     def _send(
         self, origin: Origin, msg_type: str, content: dict[str, Any], metadata: dict[str, Any], size: int
     ) -> None:
-        if size < runs.SHORT:
+        if size < stretches.SHORT:
             origin.short += 1
         self._iopub.message(msg_type, content, origin.parent, metadata)
 

@@ -182,7 +182,7 @@ def _is_late(error: Exception) -> bool:
 
 
 async def _why_late(page: Page) -> str:
-    with contextlib.suppress(Exception):  # Playwright's errors; what is usual is said then
+    with contextlib.suppress(_playwrights_error()):  # what is usual is said then
         if (awaited := await awaited_by(page)) is not None:
             return _LOADING.format(awaited)
     return _SILENT
@@ -225,7 +225,7 @@ async def _silent_frame(page: Page) -> str | None:
 
 
 async def _is_silent(frame: Frame) -> bool:
-    with contextlib.suppress(Exception):  # it has gone meanwhile
+    with contextlib.suppress(_playwrights_error()):  # it has gone meanwhile
         try:
             async with asyncio.timeout(_FRAME_S):
                 await frame.evaluate("1")
@@ -240,6 +240,13 @@ async def _frame(page: Page, ref: str) -> Any:
             return await page.locator(f"aria-ref={ref}").evaluate(FRAME)
     except Exception:  # it has gone meanwhile, or does not answer
         return None
+
+
+def _playwrights_error() -> type[Exception]:
+    """Playwright's, which is not imported before there is a page of its."""
+    from playwright.async_api import Error
+
+    return Error
 
 
 def _frames_in(nodes: Any) -> Iterator[str]:

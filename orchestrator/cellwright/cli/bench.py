@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cellwright.bench import sessions, text, throughput
+from cellwright.bench import neighbour, sessions, text, throughput
 from cellwright.bench.cells import Figures, measure
 from cellwright.bench.rows import Row
 from cellwright.cli.show import console_for_output
@@ -24,6 +24,7 @@ _MORE: Final[dict[str, Callable[[], list[Row]]]] = {
     "typing": text.measure,
     "sessions": sessions.measure,
     "throughput": throughput.measure,
+    "neighbour": neighbour.measure,
 }
 _PARTS: Final = ("cells", *_MORE)
 
@@ -41,7 +42,7 @@ def bench(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure cells, screenshots, typing, starts, memory and ten sessions at once, each beside the stock way; takes two minutes."""
+    """Measure cells, screenshots, typing, starts, memory, ten sessions at once and a hostile one, each beside the stock way; takes two minutes."""
     parts = only or _PARTS
     for part in parts:
         if part not in _PARTS:

@@ -1,6 +1,7 @@
 """What a sandbox may have, said the same way by every command: `run`, `exec`, `serve`.
 
-Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--secret`, `--sandbox`, `--image`, `--size`, `--no-browser`, `--deadline`. Flows out: a `Spec`.
+Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--secret`, `--sandbox`, `--image`, `--size`, `--no-browser`, `--memory` and
+its like, `--deadline`. Flows out: a `Spec`.
 Decided here: how each word is written, and the sentence for one that is not.
 """
 
@@ -18,6 +19,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from pydantic import ValidationError
 
+from cellwright.cli.limit_words import limits_from
 from cellwright.cli.secret_words import secrets_from, values_of
 from cellwright.errors import UsageError
 from cellwright.sandbox.base import Spec
@@ -107,6 +109,31 @@ class SpecOptions:
             help="Whether Chromium is there. Without it a session takes a quarter of the memory. Default: it is.",
         ),
     ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help=f"Memory of the whole sandbox, such as 2G, as far as it can be held here; half of it may be the browser's. "
+            f"Default: {_DEFAULT.limits.memory_bytes // 1024**3}G.",
+        ),
+    ] = None
+    disk: Annotated[
+        str | None,
+        typer.Option(
+            "--disk",
+            metavar="SIZE",
+            help=f"Size of home, of /tmp and of /dev/shm, each; they are in memory. Default: {_DEFAULT.limits.tmp_bytes // 1024**2}M.",
+        ),
+    ] = None
+    cpus: Annotated[
+        float | None,
+        typer.Option(
+            "--cpus",
+            metavar="N",
+            help="Most processors' worth of time, such as 1.5. Default: all, shared evenly with other sandboxes.",
+        ),
+    ] = None
     deadline: Annotated[
         float | None,
         typer.Option(
@@ -148,6 +175,7 @@ class SpecOptions:
             "env": self.env and dict(_variable(word) for word in self.env),
             "secrets": self.secrets and secrets_from(self.secrets),
             "browser": self.browser,
+            "limits": limits_from(self.memory, self.disk, self.cpus),
             "cell_deadline_s": self.deadline,
             "deadline_limit_s": self.deadline_limit,
         }

@@ -1,12 +1,14 @@
 """`cellwright serve`: the gateway as a process.
 
 Flows in: where to listen, and what its sandboxes may have. Flows out: the guide endpoint and `/v1`, until Ctrl-C. Decided
-here: what is printed: the URL, the two lines that the guide's clients want, and `ready` once it is.
+here: what is printed: the URL, the two lines that the guide's clients want, and `ready` once it is; and that the token
+itself stands there only when it was made just now.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,6 +23,7 @@ from cellwright.errors import UsageError
 from cellwright.gateway.app import make_app
 from cellwright.gateway.auth import own_hosts, service_token
 from cellwright.gateway.connections import BoundedHead
+from cellwright.gateway.rates import A_SECOND
 from cellwright.pool import IDLE_S, Pool
 from cellwright.sandbox.tunnel import CHUNK_BYTES
 
@@ -43,16 +46,31 @@ def serve(
     idle: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="An idle session is closed after this.")
     ] = IDLE_S,
+    max_requests: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Most requests open at once; beyond it the answer is 429. Default: 128, and 16 a session."
+        ),
+    ] = None,
+    max_rate: Annotated[
+        float,
+        typer.Option(
+            min=0.1, metavar="N", help="Most requests a second over ten seconds; beyond it the answer is 429."
+        ),
+    ] = A_SECOND,
     *,
     asked: options.SpecOptions,
 ) -> None:
     """Serve the guide's `POST /execute`, and sessions under `/v1`, until Ctrl-C."""
     spec, secrets = asked.spec(), asked.secret_values()
-    token = service_token(os.environ.get("CELLWRIGHT_TOKEN"), token_file())
+    given = os.environ.get("CELLWRIGHT_TOKEN")
+    was_kept = token_file().exists()
+    token = service_token(given, token_file())
+    shown = _how_to_say(token, given=given, was_kept=was_kept)
     listener = _listen(host, port)
     bound = listener.getsockname()[1]
     pool = Pool(spec, capacity=max_sessions, idle_s=idle, secrets=secrets)
-    app = make_app(pool, token=token, hosts=own_hosts(host, bound))
+    app = make_app(pool, token=token, hosts=own_hosts(host, bound), a_second=max_rate, at_once=max_requests)
     config = uvicorn.Config(
         app,
         http=BoundedHead,
@@ -70,19 +88,19 @@ def serve(
     with ExitStack() as ending:
         ending.callback(pool.begin_to_close)  # before uvicorn gives up the requests that wait for cells
         ending.enter_context(announced(url))
-        _Server(config, url, token, on_end=ending.close).run(sockets=[listener])
+        _Server(config, url, shown, on_end=ending.close).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
     """uvicorn, that says when it is ready, and when it begins to end."""
 
-    def __init__(self, config: uvicorn.Config, url: str, token: str, *, on_end: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, url: str, shown: str, *, on_end: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_end = on_end
         self._lines = (
             f"Cellwright listens at {url}",
             f"export OPENAI_EXAMPLE_CODE_EXECUTION_URL={url}",
-            f"export OPENAI_EXAMPLE_CODE_EXECUTION_TOKEN={token}",
+            f"export OPENAI_EXAMPLE_CODE_EXECUTION_TOKEN={shown}",
             "ready",
         )
 
@@ -95,6 +113,15 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._on_end()  # not later: when it is over, uvicorn ends this process by the signal that it got
         await super().shutdown(sockets)
+
+
+def _how_to_say(token: str, *, given: str | None, was_kept: bool) -> str:
+    """Return what a shell makes the token of. Only a new one is shown as it is: what is printed may end up in a log."""
+    if given is not None:
+        return '"$CELLWRIGHT_TOKEN"'
+    if was_kept and token_file().read_text().strip() == token:
+        return f'"$(cat {shlex.quote(str(token_file()))})"'
+    return token
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,13 +2,15 @@
 
 Flows in: a request's headers, be it for HTTP or for a WebSocket. Flows out: the request, or a refusal of one sentence.
 Decided here: everything but `GET /health` needs the token; a request that comes from a web page, or under a name that is not ours (DNS rebinding),
-is refused before its body is read.
+is refused before its body is read. What comes without the token is counted apart, so that it never locks out who has
+it; guessing is hopeless against 32 characters, and only kept cheap.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hmac
+import math
 import os
 import re
 import secrets
@@ -20,13 +22,25 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cellwright.errors import AuthError, CellwrightError, OriginRefused, TokenRefused, UsageError
+from cellwright.errors import (
+    AuthError,
+    CellwrightError,
+    OriginRefused,
+    TokenRefused,
+    TooManyRequests,
+    UsageError,
+)
+from cellwright.gateway.allowance import Allowance
 from cellwright.record.folder import make_private
 
 TOKEN_CHARS: Final = 32
 """Fewest characters that a token may have."""
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 """What a bearer token consists of (RFC 6750)."""
+REFUSED_A_SECOND: Final = 5
+"""Requests that are refused with their reason; a client with a wrong token gives up after one."""
+HEALTH_A_SECOND: Final = 100
+"""Whoever waits for a service to be ready may ask without a pause for some seconds."""
 
 
 class Guard:
@@ -42,14 +56,16 @@ class Guard:
         self._app = app
         self._token = token.encode()
         self._hosts = frozenset(hosts)
+        self._refused = Allowance(REFUSED_A_SECOND)
+        self._health = Allowance(HEALTH_A_SECOND)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, then pass on or refuse."""
         if scope["type"] in {"http", "websocket"}:  # a refused WebSocket is answered as HTTP, before it is one
             try:
                 self._check(scope)
-            except AuthError as error:
-                await refusal(error)(scope, receive, send)
+            except (AuthError, TooManyRequests) as error:
+                await refusal(self._counted(error))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -60,18 +76,36 @@ class Guard:
             raise OriginRefused("The request names a host that this service is not; it listens for its own names only.")
         if any(origin.removeprefix("http://") not in self._hosts for origin in origins):
             raise OriginRefused("The request comes from a web page (it has an Origin header), and those are refused.")
-        if scope["path"] == "/health" and scope.get("method") == "GET":
+        if is_health(scope):
+            if wait_s := self._health.take():
+                raise TooManyRequests(
+                    "GET /health is asked without a pause. Ask less often.", retry_after_s=math.ceil(wait_s)
+                )
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
             raise TokenRefused("The request carries no valid token. Send it as `Authorization: Bearer TOKEN`.")
 
+    def _counted(self, error: AuthError | TooManyRequests) -> CellwrightError:
+        if isinstance(error, AuthError) and (wait_s := self._refused.take()):
+            return TooManyRequests(
+                "Many requests without a valid token came, and this is another. Nothing ran. Send the token as "
+                "`Authorization: Bearer TOKEN`, or ask less often.",
+                retry_after_s=math.ceil(wait_s),
+            )
+        return error
+
+
+def is_health(scope: Scope) -> bool:
+    """Whether a request is the one that needs no token."""
+    return scope["path"] == "/health" and scope.get("method") == "GET"
+
 
 def refusal(error: CellwrightError) -> JSONResponse:
     """Return an error as a response: its status and its sentence."""
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, TokenRefused) else {}
-    if error.http_status == 429:
-        headers["Retry-After"] = "10"
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
     body = {"error": str(error), "kind": type(error).__name__}
     return JSONResponse(body, status_code=error.http_status, headers=headers)
 

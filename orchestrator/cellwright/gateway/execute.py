@@ -24,6 +24,7 @@ from pydantic_core import to_json
 from cellwright.answer import InputItem
 from cellwright.errors import BadRequest, CodeTooLarge
 from cellwright.gateway.bodies import TOO_LARGE, bounded_body
+from cellwright.gateway.described import OPENING
 from cellwright.gateway.left_running import INTERRUPT_S, respond
 from cellwright.pool import Pool
 from cellwright_kernel.wire import CODE_BYTES, POST_BYTES
@@ -55,13 +56,38 @@ class ExecuteRequest(BaseModel):
     """At most 65536 bytes of UTF-8."""
 
 
+class _Said(BaseModel):
+    type: Literal["input_text"]
+    text: str
+
+
+class _Shown(BaseModel):
+    type: Literal["input_image"]
+    image_url: str = Field(pattern="^data:image/")
+    detail: Literal["original"]
+
+
+class ExecuteAnswer(BaseModel):
+    """What `POST /execute` answers; the items are `answer`'s."""
+
+    output: list[_Said | _Shown] = Field(min_length=1)
+
+
+class HealthAnswer(BaseModel):
+    """What `GET /health` answers."""
+
+    ready: Literal[True]
+    language: Literal["python"]
+    session_bound: Literal[False]
+
+
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": ExecuteRequest.model_json_schema()}}}
 }
 """What the route reads, for those who read its description: it takes the body itself, to refuse each fault by its name."""
 
 
-@router.post("/execute", openapi_extra=_BODY)
+@router.post("/execute", openapi_extra=_BODY, responses=OPENING | {200: {"model": ExecuteAnswer}})
 async def execute(request: Request) -> Response:
     """Execute code in the session of this id, which is opened if there is none."""
     arrived = time.monotonic()
@@ -75,7 +101,7 @@ async def execute(request: Request) -> Response:
     return _response(await respond(session, asked.code, asked.language, arrived))
 
 
-@router.get("/health")
+@router.get("/health", responses={200: {"model": HealthAnswer}})
 async def health(_: Request) -> Response:
     """Say that the service is ready; needs no token and tells nothing about sessions.
 

@@ -16,6 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from cellwright.errors import CellwrightError
 from cellwright.gateway.auth import refusal
+from cellwright.gateway.described import KERNELS
 from cellwright.gateway.sessions import ASession
 from cellwright.pool import Pool
 from cellwright.sandbox.tunnel import CLOSE_S
@@ -24,7 +25,7 @@ from cellwright_kernel.wire import Channel, KernelConnection, Language
 router = APIRouter(prefix="/v1/sessions/{session_id}/kernels/{language}")
 
 
-@router.get("/connection")
+@router.get("/connection", responses=KERNELS)
 async def connection(session: ASession, language: Language) -> KernelConnection:
     """Tell what a Jupyter client must know of a kernel, which is started if there is none."""
     return await session.attached.connection(language)

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from cellwright.errors import FileTooLarge
 from cellwright.gateway.bodies import bounded_body
 from cellwright.gateway.cell_stream import CellStream
-from cellwright.gateway.execute import check_session_id
+from cellwright.gateway.described import FILES, OPENING, SESSION, Responses
+from cellwright.gateway.execute import SESSION_ID, check_session_id
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
 from cellwright.sandbox.base import Environment, SandboxInfo
@@ -31,6 +32,14 @@ _FILE_TOO_LARGE: Final = (
     "written. Send it in parts."
 )
 
+_BYTES: Final = {"schema": {"type": "string", "format": "binary"}}
+_BYTES_IN: Final = {"requestBody": {"required": False, "content": {"application/octet-stream": _BYTES}}}
+
+
+def _returns(media_type: str, schema: dict[str, Any] = _BYTES) -> Responses:
+    return {200: {"content": {media_type: schema}}}
+
+
 router = APIRouter(prefix="/v1/sessions")
 
 
@@ -39,7 +48,8 @@ class SessionRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    session_id: str | None = None
+    session_id: str | None = Field(default=None, json_schema_extra={"pattern": f"^{SESSION_ID.pattern}$"})
+    """As for `POST /execute`; absent: one is made up."""
     width: int | None = Field(default=None, ge=640, le=3840)
     """Pixels of the desktop."""
     height: int | None = Field(default=None, ge=480, le=2160)
@@ -93,7 +103,7 @@ APool = Annotated[Pool, Depends(_pool)]
 ASession = Annotated[Session, Depends(_session)]
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=OPENING)
 async def open_session(pool: APool, asked: SessionRequest | None = None) -> SessionView:
     """Open a session; one that exists under this id is returned as it is."""
     asked = asked or SessionRequest()
@@ -111,19 +121,19 @@ async def list_sessions(pool: APool) -> list[SessionView]:
     return [_view(session) for session in pool.sessions()]
 
 
-@router.get("/{session_id}")
+@router.get("/{session_id}", responses=SESSION)
 async def show_session(session: ASession) -> SessionView:
     """Show one session."""
     return _view(session)
 
 
-@router.delete("/{session_id}", status_code=204)
+@router.delete("/{session_id}", status_code=204, responses=SESSION)
 async def close_session(session_id: str, pool: APool) -> None:
     """Close a session: its sandbox ends, its run stays."""
     await pool.close(session_id)
 
 
-@router.post("/{session_id}/cells", response_model=Cell)
+@router.post("/{session_id}/cells", response_model=Cell, responses=SESSION | _returns(NDJSON, {}))
 async def execute_cell(
     request: Request, session: ASession, asked: CellRequest, accept: Annotated[str, Header()] = ""
 ) -> Any:  # noqa: ANN401 - a cell or a stream of its events
@@ -142,7 +152,7 @@ async def execute_cell(
     return StreamingResponse(stream.lines(), media_type=NDJSON)
 
 
-@router.get("/{session_id}/cells/{number}")
+@router.get("/{session_id}/cells/{number}", responses=SESSION)
 async def show_cell(session: ASession, number: int, wait_s: Annotated[float, Query(ge=0)] = 0) -> Cell:
     """Show a cell, from the run's journal; one that is running as it stands after so many seconds, or closed."""
     left = session.left
@@ -151,44 +161,46 @@ async def show_cell(session: ASession, number: int, wait_s: Annotated[float, Que
     return await asyncio.to_thread(lambda: read_run(session.run_dir).cell(number))
 
 
-@router.post("/{session_id}/interrupt", status_code=204)
+@router.post("/{session_id}/interrupt", status_code=204, responses=SESSION)
 async def interrupt(session: ASession) -> None:
     """Interrupt the running cell."""
     await session.interrupt()
 
 
-@router.post("/{session_id}/restart", status_code=204)
+@router.post("/{session_id}/restart", status_code=204, responses=SESSION)
 async def restart(session: ASession, language: Language = "python") -> None:
     """Replace a kernel: its variables are gone, files and desktop stay."""
     await session.restart(language)
 
 
-@router.get("/{session_id}/screen.png", response_class=Response)
+@router.get("/{session_id}/screen.png", response_class=Response, responses=SESSION | _returns("image/png"))
 async def screen(session: ASession) -> Response:
     """Return the desktop as it is now."""
     return Response(await session.screenshot(), media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
-@router.get("/{session_id}/files")
+@router.get("/{session_id}/files", responses=FILES)
 async def list_files(session: ASession, path: str = "") -> list[FileInfo]:
     """List the files below a folder of the sandbox's home."""
     return await session.list_files(path)
 
 
-@router.get("/{session_id}/files/{path:path}", response_class=Response)
+@router.get(
+    "/{session_id}/files/{path:path}", response_class=Response, responses=FILES | _returns("application/octet-stream")
+)
 async def read_file(session: ASession, path: str) -> Response:
     """Return a file of the sandbox's home; always as bytes to save, never as a page."""
     headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
     return Response(await session.read_file(path), media_type="application/octet-stream", headers=headers)
 
 
-@router.put("/{session_id}/files/{path:path}", status_code=204)
+@router.put("/{session_id}/files/{path:path}", status_code=204, responses=FILES, openapi_extra=_BYTES_IN)
 async def write_file(session: ASession, path: str, request: Request) -> None:
     """Write a file into the sandbox's home."""
     await session.write_file(path, await bounded_body(request, FILE_BYTES, FileTooLarge(_FILE_TOO_LARGE)))
 
 
-@router.delete("/{session_id}/files/{path:path}", status_code=204)
+@router.delete("/{session_id}/files/{path:path}", status_code=204, responses=FILES)
 async def delete_file(session: ASession, path: str) -> None:
     """Remove a file from the sandbox's home."""
     await session.delete_file(path)

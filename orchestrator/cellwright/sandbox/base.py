@@ -44,11 +44,13 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    memory_bytes: int = 4 * 1024**3
+    memory_bytes: int = Field(default=4 * 1024**3, ge=512 * 1024**2)
     processes: int = 768
     """Processes and threads in all, above which cells get no more; Chromium alone has some 300."""
     open_files: int = 4096
-    tmp_bytes: int = 512 * 1024**2
+    cpus: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Processors, `0.5` half of one; absent: all of them, as far as other sandboxes leave them."""
+    tmp_bytes: int = Field(default=512 * 1024**2, ge=16 * 1024**2)
     """Size of /tmp, of /dev/shm, of home and of what the kernel host itself keeps, each."""
 
 

@@ -28,15 +28,15 @@ from cellwright.sandbox.born_with import (
     HOST_PROCESSES,
     core_limit,
 )
+from cellwright.sandbox.control_groups import ControlGroups, MemoryFiles, Tree, browser_bytes, control_groups
 from cellwright.sandbox.door import Door
 from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in, start_hosted
 from cellwright.sandbox.launch import Launched, memfd
 from cellwright.sandbox.limits import limits_in_force, process_bytes
-from cellwright.sandbox.memory import MemoryGroup, NoGroup, memory_group
 from cellwright.sandbox.place import Place
 from cellwright.sandbox.runtime import chromium_path, kernel_folder, runtime_folder
 from cellwright.sandbox.seccomp import browser_filter
-from cellwright_kernel.wire import HostSettings, MemoryLimit
+from cellwright_kernel.wire import GroupMemory, HostSettings, MemoryLimit
 
 _ETC: Final = ("fonts", "alternatives", "ld.so.cache", "ssl/certs", "mime.types", "X11")
 """What of the machine's /etc is visible inside. Fonts and loader cache are needed; the rest is absent if missing."""
@@ -66,10 +66,10 @@ class BubblewrapBackend:
 class _BubblewrapSandbox(HostedSandbox):
     name = BubblewrapBackend.name
 
-    def __init__(self, place: Place, launched: Launched, door: Door, spec: Spec, group: MemoryGroup | NoGroup) -> None:
+    def __init__(self, place: Place, launched: Launched, door: Door, spec: Spec, groups: ControlGroups) -> None:
         super().__init__(place, launched, door)
         self._spec = spec
-        self._group = group
+        self._groups = groups
 
     @property
     def info(self) -> SandboxInfo:
@@ -78,30 +78,30 @@ class _BubblewrapSandbox(HostedSandbox):
             isolated=True,
             uid=self._place.uid,
             pid=self._launched.pid,
-            limits=limits_in_force(self._spec.limits, self._group),
+            limits=limits_in_force(self._spec.limits, self._groups),
         )
 
     async def _end(self) -> None:
         try:
             await super()._end()
         finally:
-            await self._group.remove()
+            await self._groups.remove()
 
 
 async def _start(command: str, spec: Spec, place: Place, egress_socket: Path | None) -> Sandbox:
-    group = memory_group(spec.limits.memory_bytes)
+    groups = control_groups(spec.limits)
     try:
-        return await _start_in(group, command, spec, place, egress_socket)
+        return await _start_in(groups, command, spec, place, egress_socket)
     except BaseException:
-        await group.remove()
+        await groups.remove()
         raise
 
 
 async def _start_in(
-    group: MemoryGroup | NoGroup, command: str, spec: Spec, place: Place, egress_socket: Path | None
+    groups: ControlGroups, command: str, spec: Spec, place: Place, egress_socket: Path | None
 ) -> Sandbox:
     with ExitStack() as undo:
-        undo.callback(group.entered)
+        undo.callback(groups.entered)
         descriptors = _Descriptors(
             seccomp=memfd("seccomp", browser_filter()),
             passwd=memfd("passwd", _PASSWD.encode()),
@@ -109,7 +109,7 @@ async def _start_in(
             hosts=memfd("hosts", _HOSTS.encode()),
         )
         undo.callback(descriptors.close)
-        options = _options(spec, descriptors, egress_socket, group)
+        options = _options(spec, descriptors, egress_socket, groups)
         args = memfd("args", b"\0".join(a.encode() for a in options) + b"\0")
         undo.callback(os.close, args)
 
@@ -118,15 +118,17 @@ async def _start_in(
             settings = settings.model_copy(update={"own_loopback": True})
             if egress_socket is not None:
                 settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
-            settings = settings.model_copy(update={"memory": _memory_limit(spec.limits, group)})
+            settings = settings.model_copy(
+                update={"memory": _memory_limit(spec.limits, groups), "groups": dict(groups.parts)}
+            )
             limited = ["/usr/bin/prlimit", f"--core={core_limit()}", "--"]
-            return group.entered_by([*limited, command, "--args", str(args), "--", *_inner(spec, settings)])
+            return groups.entered_by([*limited, command, "--args", str(args), "--", *_inner(spec, settings)])
 
         return await start_hosted(
             place,
             command_at,
-            lambda launched, door: _BubblewrapSandbox(place, launched, door, spec, group),
-            keep=(args, *descriptors.all, *group.descriptors),
+            lambda launched, door: _BubblewrapSandbox(place, launched, door, spec, groups),
+            keep=(args, *descriptors.all, *groups.descriptors),
         )
 
 
@@ -143,7 +145,7 @@ class _Descriptors:
         self.all = ()
 
 
-def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None, group: MemoryGroup | NoGroup) -> list[str]:
+def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None, groups: ControlGroups) -> list[str]:
     more = [
         *("--perms", "0644", "--ro-bind-data", str(fds.passwd), "/etc/passwd"),
         *("--perms", "0644", "--ro-bind-data", str(fds.group), "/etc/group"),
@@ -151,7 +153,7 @@ def _options(spec: Spec, fds: _Descriptors, egress_socket: Path | None, group: M
         *("--ro-bind", str(runtime_folder()), "/opt/cellwright"),
         *("--ro-bind", str(kernel_folder()), "/opt/cellwright/kernel"),
         *_chromium_bind(),
-        *_memory_files(group),
+        *_memory_files(groups),
         *("--seccomp", str(fds.seccomp)),
     ]
     if egress_socket is not None:
@@ -202,23 +204,36 @@ def _hidden() -> list[str]:
     return files + [part for name in folders for part in ("--tmpfs", name, "--remount-ro", name)]
 
 
-_EVENTS: Final = "/run/memory/events"
-_PEAK: Final = "/run/memory/peak"
+_MEMORY: Final = "/run/memory"
 
 
-def _memory_files(group: MemoryGroup | NoGroup) -> list[str]:
-    """What the kernel host reads of its memory group; it can write to nothing of it."""
-    files = ((group.events, _EVENTS), (group.peak, _PEAK))
-    return [part for file, inside in files if file is not None for part in ("--ro-bind", str(file), inside)]
+def _memory_files(groups: ControlGroups) -> list[str]:
+    """What the kernel host reads of the groups; it can write to nothing of it."""
+    if not isinstance(groups.memory, Tree):
+        return []
+    shown = {**_shown("sandbox", groups.memory.memory), **_shown("browser", groups.memory.browser_memory)}
+    return [part for inside, file in shown.items() for part in ("--ro-bind", str(file), inside)]
 
 
-def _memory_limit(limits: Limits, group: MemoryGroup | NoGroup) -> MemoryLimit:
-    return MemoryLimit(
-        process_bytes=process_bytes(limits),
-        sandbox_bytes=limits.memory_bytes,
-        events=None if group.events is None else _EVENTS,
-        peak=None if group.peak is None else _PEAK,
-    )
+def _memory_limit(limits: Limits, groups: ControlGroups) -> MemoryLimit:
+    limit = MemoryLimit(process_bytes=process_bytes(limits), sandbox_bytes=limits.memory_bytes)
+    if not isinstance(groups.memory, Tree):
+        return limit
+    sandbox = _group_memory("sandbox", limits.memory_bytes, groups.memory.memory)
+    browser = _group_memory("browser", browser_bytes(limits), groups.memory.browser_memory)
+    return limit.model_copy(update={"sandbox": sandbox, "browser": browser})
+
+
+def _group_memory(name: str, most_bytes: int, files: MemoryFiles) -> GroupMemory:
+    events = tuple(inside for inside, file in _shown(name, files).items() if file in files.events)
+    peak = None if files.peak is None else f"{_MEMORY}/{name}/peak"
+    return GroupMemory(most_bytes=most_bytes, events=events, peak=peak)
+
+
+def _shown(name: str, files: MemoryFiles) -> dict[str, Path]:
+    """Return where the inside finds a group's files, and what they are out here."""
+    shown = {f"{_MEMORY}/{name}/events-{number}": file for number, file in enumerate(files.events)}
+    return shown if files.peak is None else {**shown, f"{_MEMORY}/{name}/peak": files.peak}
 
 
 def _chromium_bind() -> list[str]:

@@ -1,6 +1,6 @@
 """Which limits hold on this machine, and by what means.
 
-Flows in: the limits of a Spec, and the memory group of its sandbox, if there is one. Flows out: for each limit one sentence,
+Flows in: the limits of a Spec, and the control groups of its sandbox, as far as it has some. Flows out: for each limit one sentence,
 true of the bubblewrap backend as it is. Decided here: nothing is called enforced that is not; and how much of a sandbox's
 memory one process of a kernel may take: less than all of it, since code that gets no more keeps its variables, and code
 that is killed does not.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from cellwright.sandbox.base import Limits
-from cellwright.sandbox.memory import MemoryGroup, NoGroup, memory_group
+from cellwright.sandbox.control_groups import ControlGroups, Tree, browser_bytes, control_groups
 
 _OTHERS_BYTES: Final = 768 * 1024**2
 """Of a sandbox's memory what a kernel's process leaves to desktop, browser and the other kernel; they have 450 to 700 MiB."""
@@ -25,29 +25,42 @@ def process_bytes(limits: Limits) -> int:
 
 
 def limits_here(limits: Limits) -> dict[str, str]:
-    """Return what `limits_in_force` would say of a sandbox that is started now; a group is made and removed."""
-    group = memory_group(limits.memory_bytes)
+    """Return what `limits_in_force` would say of a sandbox that is started now; groups are made and removed."""
+    groups = control_groups(limits)
     try:
-        return limits_in_force(limits, group)
+        return limits_in_force(limits, groups)
     finally:
-        group.discard()
+        groups.discard()
 
 
-def limits_in_force(limits: Limits, group: MemoryGroup | NoGroup) -> dict[str, str]:
+def limits_in_force(limits: Limits, groups: ControlGroups) -> dict[str, str]:
     """Return each limit's name with the means by which it holds, or what of it does not, and why.
 
     Args:
         limits: What a sandbox is to be held to.
-        group: Its memory group, if there is one.
+        groups: Its control groups, as far as it has some.
     """
     one = f"{process_bytes(limits)} for each process of cells by rlimit"
-    if isinstance(group, MemoryGroup):
-        memory = f"{limits.memory_bytes} for the whole sandbox by cgroup {group.version}; {one}"
+    inodes = "however many files, as far as memory goes"
+    if isinstance(groups.memory, Tree):
+        by = f"by cgroup {groups.memory.version}"
+        memory = (
+            f"{limits.memory_bytes} for the whole sandbox, of it {browser_bytes(limits)} for its browser, {by}; {one}"
+        )
     else:
-        memory = f"{one}; not enforced for the sandbox as a whole, nor for its browser: {group.reason}"
+        memory = f"{one}; not enforced for the sandbox as a whole, nor for its browser: {groups.memory}"
+        inodes = "how many files is not enforced"
     return {
         "processes": f"{limits.processes} by rlimit within the user namespace",
         "open_files": f"{limits.open_files} a process by rlimit",
-        "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm, home and /run/kernel-host by tmpfs size",
+        "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm, home and /run/kernel-host by tmpfs size; {inodes}",
         "memory_bytes": memory,
+        "cpus": _cpus(limits, groups),
     }
+
+
+def _cpus(limits: Limits, groups: ControlGroups) -> str:
+    if not isinstance(groups.cpu, Tree):
+        return f"not enforced, and no fair share either: {groups.cpu}"
+    share = f"an even share with every other sandbox by cgroup {groups.cpu.version}"
+    return share if limits.cpus is None else f"{limits.cpus:g} by cgroup {groups.cpu.version}; {share}"

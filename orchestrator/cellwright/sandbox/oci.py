@@ -26,7 +26,7 @@ from cellwright.sandbox.oci_engine import Engine, EngineName, find_engine
 from cellwright.sandbox.place import Place
 from cellwright.sandbox.runtime import INSIDE, kernel_folder
 from cellwright.sandbox.seccomp import browser_filter, browser_profile
-from cellwright_kernel.wire import HostSettings, MemoryLimit
+from cellwright_kernel.wire import GroupMemory, HostSettings, MemoryLimit
 
 _CHROMIUM: Final = "/usr/lib/chromium/chromium"
 _FILTER: Final = "/run/call-filter"
@@ -119,7 +119,14 @@ class OciStart(ABC):
             "open_files": f"{self._open_files} a process by rlimit",
             "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm, home and {HOST_FOLDER} by tmpfs size",
             "memory_bytes": memory,
+            "cpus": self._cpus_in_force(),
         }
+
+    def _cpus_in_force(self) -> str:
+        if not self.engine.limits:
+            return f"not enforced, and no fair share either: {self.engine.name} is an ordinary user's here"
+        share = f"an even share with every other sandbox by {self.engine.name}, cgroup {self.engine.cgroups}"
+        return share if (cpus := self.spec.limits.cpus) is None else f"{cpus:g}; {share}"
 
     def command(self, door: str) -> list[str]:
         """Return the engine's command that runs it, and write what that reads; `door` as in `HostSettings`."""
@@ -136,7 +143,8 @@ class OciStart(ABC):
 
     def _settings(self, door: str) -> HostSettings:
         limits, egress = self.spec.limits, self.egress_socket
-        events, peak = _GROUP_FILES[self.engine.cgroups] if self.engine.limits else (None, None)
+        events, peak = _GROUP_FILES[self.engine.cgroups]
+        group = GroupMemory(most_bytes=limits.memory_bytes, events=(events,), peak=peak) if self.engine.limits else None
         settings = host_settings(self.spec, door=door, forwards=forwards(self.spec.allow), chromium=_CHROMIUM)
         return settings.model_copy(
             update={
@@ -144,7 +152,7 @@ class OciStart(ABC):
                 "egress_socket": None if egress is None else f"{_EGRESS}/{egress.name}",
                 "processes": limits.processes,
                 "memory": MemoryLimit(
-                    process_bytes=process_bytes(limits), sandbox_bytes=limits.memory_bytes, events=events, peak=peak
+                    process_bytes=process_bytes(limits), sandbox_bytes=limits.memory_bytes, sandbox=group
                 ),
                 "call_filter": _FILTER,
             }
@@ -170,7 +178,9 @@ class OciStart(ABC):
     def _limits(self) -> list[str]:
         size, owner, core = self.spec.limits.tmp_bytes, self.tmpfs_owner, core_limit()
         memory, most = str(self.spec.limits.memory_bytes), self._processes
-        groups = ("--memory", memory, "--memory-swap", memory, "--pids-limit", str(most))
+        groups = ["--memory", memory, "--memory-swap", memory, "--pids-limit", str(most)]
+        if self.spec.limits.cpus is not None:
+            groups += ["--cpus", f"{self.spec.limits.cpus:g}"]
         return [
             *(groups if self.engine.limits else ()),
             *("--ulimit", f"nofile={self._open_files}:{self._open_files}", "--ulimit", f"nproc={most}:{most}"),

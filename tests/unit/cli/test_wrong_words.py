@@ -12,6 +12,7 @@ import pytest
 from cellwright.cli import main
 from cellwright.cli.options import SpecOptions
 from cellwright.errors import BadPath, UsageError
+from cellwright.sandbox.base import Limits
 
 NOT_UTF8 = os.fsdecode(b"bad\xff")
 
@@ -34,6 +35,15 @@ NOT_UTF8 = os.fsdecode(b"bad\xff")
         {"deadline": float("inf")},
         {"deadline": float("nan")},
         {"deadline": 0.0},
+        {"memory": "2"},
+        {"memory": "2T"},
+        {"memory": ""},
+        {"memory": "-1G"},
+        {"memory": "100M"},
+        {"disk": "1K"},
+        {"cpus": 0.0},
+        {"cpus": float("nan")},
+        {"cpus": float("inf")},
         {"size": "0x0"},
         {"size": "1440"},
         {"size": "-1x-1"},
@@ -48,6 +58,18 @@ def test_a_spec_that_cannot_be_is_refused_in_words(
     with pytest.raises(UsageError) as refused:
         SpecOptions(**words).spec()
     assert str(refused.value).endswith(".")
+
+
+def test_limits_are_written_with_a_unit() -> None:
+    limits = SpecOptions(memory="1.5g", disk="64 MiB", cpus=0.5).spec().limits
+    assert limits == Limits(memory_bytes=1536 * 1024**2, tmp_bytes=64 * 1024**2, cpus=0.5)
+    assert SpecOptions().spec().limits == Limits()
+
+
+def test_a_limit_that_is_too_little_names_the_least() -> None:
+    with pytest.raises(UsageError) as refused:
+        SpecOptions(memory="100M").spec()
+    assert str(refused.value) == "--memory 100M: the least is 512M. Nothing was started. Give more."
 
 
 def test_an_out_folder_is_made_before_anything_starts(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import os
 import select
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from PIL import Image
+from tests.serving import alive
 from tests.waiting import GUARD_S, until
 from Xlib import X
 from Xlib import display as xlib
@@ -28,17 +28,6 @@ from cellwright_kernel.wire import HostSettings
 pytestmark = [pytest.mark.slow]
 
 _BACKGROUND = (0x3A, 0x5F, 0x7D)
-
-
-@pytest_asyncio.fixture
-async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
-    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
-    await started.start()
-    pids = [child.pid for child in started._children.values()]
-    yield started
-    await started.stop()
-    assert [pid for pid in pids if _runs(pid)] == []
-    assert not started.vnc_socket.exists()
 
 
 async def test_a_new_desktop_shows_its_background(desktop: Desktop) -> None:
@@ -160,7 +149,7 @@ async def test_a_child_is_ended_with_what_it_started(tmp_path: Path) -> None:
 
     pid = await child.wait_for(grandchild, "grandchild", within_s=GUARD_S)
     await child.stop(gently_s=0.1)
-    await until(lambda: not _runs(pid))
+    await until(lambda: not alive({pid}))
     assert child.how_it_ended() == "stubborn was ended by SIGKILL."
 
 
@@ -236,14 +225,6 @@ def _wait(connection: xlib.Display, kind: int) -> None:
 def _property(connection: xlib.Display, atom: int) -> list[int]:
     found = connection.screen().root.get_full_property(atom, X.AnyPropertyType)
     return list(found.value) if found else []
-
-
-def _runs(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 async def test_the_displays_number_may_come_apart_from_its_newline() -> None:

@@ -10,11 +10,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from tests.waiting import GUARD_S, until
 
 from cellwright.sandbox.door import SILENCE_S
@@ -86,14 +85,6 @@ def test_a_new_connection_to_a_silent_server_is_an_error_in_bounded_time(
     ):
         pass
     assert connection.is_silent
-
-
-@pytest_asyncio.fixture
-async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
-    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
-    await started.start()
-    yield started
-    await started.stop()
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cellwright_kernel.outputs import Outputs
-from cellwright_kernel.runs import STREAMS, TEXTS, Runs, content_of, divided, separator
+from cellwright_kernel.stretches import STREAMS, TEXTS, Stretches, content_of, divided, separator
 
 Said = list[tuple[str, str]]
 TEXTS_SAID = ("x\n", "a\rb", "ééé", "line\nline 2\n", "\x1b[31mred", "z" * 10, "z" * 3000, "z" * 13_000, "")
@@ -22,14 +22,14 @@ def singly(kind: str, text: str) -> dict[str, Any]:
 
 
 def together(said: Said) -> dict[str, Any]:
-    runs = Runs()
+    stretches = Stretches()
     for kind, text in said:
-        runs.add(kind, len(text))
+        stretches.add(kind, len(text))
     content = content_of("".join(text + separator(kind) for kind, text in said))
     return {
         "header": {"msg_type": "display_data"},
         "content": content,
-        "metadata": {"cellwright": {"runs": runs.take()}},
+        "metadata": {"cellwright": {"stretches": stretches.take()}},
     }
 
 
@@ -58,6 +58,6 @@ def test_what_was_gathered_is_shown_as_if_it_had_come_singly(
 
 def test_of_what_no_kernel_of_ours_sends_nothing_is_made_up() -> None:
     assert divided("abc\n", [["log", 3]]) == [("log", "abc")]
-    for runs in (None, [["log", 9]], [["log", -1]], [["log", "3"]], [["error", 3]], [[]], ["log"], {"log": 3}):
-        assert divided("abc", runs) == []
+    for stretches in (None, [["log", 9]], [["log", -1]], [["log", "3"]], [["error", 3]], [[]], ["log"], {"log": 3}):
+        assert divided("abc", stretches) == []
     assert divided(None, [["log", 0]]) == []

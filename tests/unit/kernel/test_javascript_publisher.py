@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.waiting import GUARD_S
 
-from cellwright_kernel import runs
+from cellwright_kernel import stretches
 from cellwright_kernel.iopub import Gate
 from cellwright_kernel.javascript.publisher import Posted, Publisher
 
@@ -115,12 +115,12 @@ async def test_before_the_first_cell_nothing_is_sent() -> None:
 
 async def test_what_a_cell_says_after_its_first_messages_is_gathered() -> None:
     publisher, heard = publisher_of(1, 2)
-    for number in range(runs.SINGLY + 3):
+    for number in range(stretches.SINGLY + 3):
         publisher.take({"type": "log", "cell": 1, "text": f"{number}"})
     publisher.take({"type": "stream", "cell": 1, "name": "stderr", "text": "a"})
     publisher.take({"type": "stream", "cell": 1, "name": "stderr", "text": "b"})
     publisher.take({"type": "log", "cell": 2, "text": "of another"})
-    assert len(heard.messages) == runs.SINGLY + 2
+    assert len(heard.messages) == stretches.SINGLY + 2
     _, content, parent, note = heard.messages[-2]
     assert (content["data"], parent) == ({"text/plain": "200\n201\n202\nab"}, "m1")
-    assert note == {"cellwright": {"runs": [["log", 3, 3, 3], ["stderr", 2]]}}
+    assert note == {"cellwright": {"stretches": [["log", 3, 3, 3], ["stderr", 2]]}}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellwright_kernel.memory import Memory, data_bytes, shown
-from cellwright_kernel.wire import MemoryLimit
+from cellwright_kernel.wire import GroupMemory, MemoryLimit
 
 GIB = 1024**3
 
@@ -21,8 +21,8 @@ def events(tmp_path: Path) -> Path:
 
 
 def memory(events: Path, peak: Path | None = None) -> Memory:
-    limit = MemoryLimit(process_bytes=GIB, sandbox_bytes=4 * GIB, events=str(events), peak=peak and str(peak))
-    return Memory(limit)
+    sandbox = GroupMemory(most_bytes=4 * GIB, events=(str(events),), peak=peak and str(peak))
+    return Memory(MemoryLimit(process_bytes=GIB, sandbox_bytes=4 * GIB, sandbox=sandbox))
 
 
 def test_kills_are_counted_since_they_were_asked_for_last(events: Path) -> None:
@@ -48,6 +48,51 @@ def test_limit_and_peak_are_named(events: Path, tmp_path: Path) -> None:
     reached = "he sandbox's memory limit of 4 GiB was reached (peak 4 GiB), and "
     assert watched.others_killed(1).startswith(f"T{reached}a process was killed: ")
     assert watched.others_killed(3, between=True).startswith(f"Since the last cell t{reached}3 processes were killed: ")
+
+
+@pytest.mark.parametrize(
+    ("browser_peak", "sandbox_peak", "victims", "named"),
+    [
+        (2 * GIB, 3 * GIB, "browser", "browser's memory limit of 2 GiB was reached, and a process"),
+        (GIB, 4 * GIB, "browser", "sandbox's memory limit of 4 GiB was reached (peak 4 GiB), and a process"),
+        (
+            2 * GIB,
+            4 * GIB,
+            "browser",
+            "browser's memory limit of 2 GiB was reached, or the sandbox's of 4 GiB, and a process",
+        ),
+        (2 * GIB, 4 * GIB, "cells", "sandbox's memory limit of 4 GiB was reached (peak 4 GiB), and a process"),
+    ],
+)
+def test_the_limit_that_was_reached_is_the_one_that_is_named(
+    tmp_path: Path, browser_peak: int, sandbox_peak: int, victims: str, named: str
+) -> None:
+    """As version 1 counts, each part for itself; a second time nothing has been killed."""
+    peaks = {"browser": browser_peak, "sandbox": sandbox_peak}
+    for name, peak in peaks.items():
+        (tmp_path / f"{name}-peak").write_text(f"{peak}\n")
+    events = {part: tmp_path / part for part in ("cells", "browser")}
+    for part, file in events.items():
+        file.write_text(f"oom_kill {int(part == victims)}\n")
+    browser = GroupMemory(most_bytes=2 * GIB, events=(str(events["browser"]),), peak=str(tmp_path / "browser-peak"))
+    sandbox = GroupMemory(
+        most_bytes=4 * GIB, events=tuple(map(str, events.values())), peak=str(tmp_path / "sandbox-peak")
+    )
+    watched = Memory(MemoryLimit(process_bytes=GIB, sandbox_bytes=4 * GIB, sandbox=sandbox, browser=browser))
+    assert watched.killed() == 1
+    assert watched.others_killed(1).startswith(f"The {named} was killed")
+    assert watched.killed() == 0
+
+
+def test_kills_in_all_parts_are_counted(tmp_path: Path) -> None:
+    files = [tmp_path / part for part in ("host", "cells", "browser")]
+    for file in files:
+        file.write_text("oom_kill 1\n")
+    sandbox = GroupMemory(most_bytes=4 * GIB, events=tuple(map(str, files)))
+    watched = Memory(MemoryLimit(process_bytes=GIB, sandbox_bytes=4 * GIB, sandbox=sandbox))
+    assert watched.killed() == 3
+    files[1].write_text("oom_kill 4\n")
+    assert watched.killed() == 3
 
 
 @pytest.mark.parametrize(

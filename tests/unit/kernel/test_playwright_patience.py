@@ -10,7 +10,7 @@ from typing import Any
 import playwright
 
 import cellwright_kernel.javascript
-from cellwright_kernel.python.silent_pages import PAGES_S
+from cellwright_kernel.python.browser import PAGES_S
 
 DRIVER = Path(playwright.__file__).parent / "driver"
 PATIENT = Path(cellwright_kernel.javascript.__file__).with_name("patient.cjs")

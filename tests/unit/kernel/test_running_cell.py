@@ -94,10 +94,16 @@ async def test_idle_counts_as_lost_only_once_the_whole_kernel_is_silent(monkeypa
         assert await cell.ended == "finished"
 
 
-@pytest.mark.parametrize(("past_s", "kept"), [(3.1, True), (3.3, False)])
-async def test_a_long_text_is_kept_only_as_long_as_the_answer_is_in_time(past_s: float, kept: bool):
+@pytest.mark.parametrize(
+    ("waited_s", "past_s", "kept"),
+    [(4, 3.1, True), (4, 3.3, False), (9, 8.1, True), (9, 8.3, False), (None, 3600, True)],
+)
+async def test_a_long_text_is_kept_only_as_long_as_the_answer_is_in_time(
+    waited_s: float | None, past_s: float, kept: bool
+):
     clock = FakeClock(0)
-    cell = RunningCell(Execute(number=1, language="python", code="", deadline_s=9), Outputs(), clock)
+    request = Execute(number=1, language="python", code="", deadline_s=9, waited_s=waited_s)
+    cell = RunningCell(request, Outputs(), clock)
     cell.outputs.add({"header": {"msg_type": "stream"}, "content": {"name": "stdout", "text": "x" * 20_000}})
     await clock.advance(9 + past_s)
     cell.close("timeout", 1)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from PIL import ImageGrab
 from Xlib.display import Display
 
@@ -21,21 +19,13 @@ from cellwright_kernel.wire import HostSettings
 pytestmark = [pytest.mark.slow]
 
 
-@pytest_asyncio.fixture
-async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
-    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
-    await started.start_display()
-    yield started
-    await started.stop()
-
-
-async def test_a_picture_has_the_pixels_of_the_screen_and_a_region_those_of_its_part(desktop: Desktop) -> None:
-    display = Display(desktop.display)
+async def test_a_picture_has_the_pixels_of_the_screen_and_a_region_those_of_its_part(bare_desktop: Desktop) -> None:
+    display = Display(bare_desktop.display)
     grabber = Grabber(display)
     window = display.screen().root.create_window(100, 50, 300, 200, 0, 24, background_pixel=0xC02010)
     window.map()
     display.sync()
-    whole, expected = grabber.grab(), ImageGrab.grab(xdisplay=desktop.display)
+    whole, expected = grabber.grab(), ImageGrab.grab(xdisplay=bare_desktop.display)
     assert grabber._memory is not None
     assert not grabber._is_refused
     assert (whole.size, whole.getpixel((150, 100))) == ((1440, 1000), (0xC0, 0x20, 0x10))
@@ -45,8 +35,8 @@ async def test_a_picture_has_the_pixels_of_the_screen_and_a_region_those_of_its_
     display.close()
 
 
-async def test_without_shared_memory_the_picture_is_the_same(desktop: Desktop) -> None:
-    display = Display(desktop.display)
+async def test_without_shared_memory_the_picture_is_the_same(bare_desktop: Desktop) -> None:
+    display = Display(bare_desktop.display)
     shared, other = Grabber(display), Grabber(display)
     other._is_refused = True
     assert other.grab().tobytes() == shared.grab().tobytes()
@@ -57,8 +47,8 @@ async def test_without_shared_memory_the_picture_is_the_same(desktop: Desktop) -
 
 
 @pytest.mark.parametrize("region", [(0, 0, 1441, 10), (-1, 0, 5, 5), (0, 0, 0, 5), (0, 990, 5, 11), (1, 2, 3)])
-async def test_a_region_beyond_the_screen_is_refused(desktop: Desktop, region: tuple[int, ...]) -> None:
-    connection = OwnConnection(desktop.display)
+async def test_a_region_beyond_the_screen_is_refused(bare_desktop: Desktop, region: tuple[int, ...]) -> None:
+    connection = OwnConnection(bare_desktop.display)
     with pytest.raises(ValueError, match="is not within the desktop, which is 1440x1000 pixels"):
         Pictures(connection).take(region)
     connection.close()
@@ -66,14 +56,16 @@ async def test_a_region_beyond_the_screen_is_refused(desktop: Desktop, region: t
 
 # python-xlib leaves the sockets with which it tried in vain to the collector
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-async def test_a_display_that_has_gone_is_told_of_and_its_successor_is_found(desktop: Desktop, tmp_path: Path) -> None:
-    connection = OwnConnection(desktop.display)
+async def test_a_display_that_has_gone_is_told_of_and_its_successor_is_found(
+    bare_desktop: Desktop, tmp_path: Path
+) -> None:
+    connection = OwnConnection(bare_desktop.display)
     pictures = Pictures(connection)
     before = pictures.take()
-    await desktop.stop()
+    await bare_desktop.stop()
     with pytest.raises(ConnectionError, match="does not answer"):
         pictures.take()
-    again = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path, display=desktop.display)
+    again = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path, display=bare_desktop.display)
     await again.start_display()
     assert pictures.take().tobytes() == before.tobytes()
     connection.close()
@@ -82,13 +74,13 @@ async def test_a_display_that_has_gone_is_told_of_and_its_successor_is_found(des
 
 @pytest.mark.parametrize("connected", [OwnConnection, Connection])
 async def test_a_display_that_was_started_again_is_used_at_once(
-    desktop: Desktop, tmp_path: Path, connected: type[OwnConnection] | type[Connection]
+    bare_desktop: Desktop, tmp_path: Path, connected: type[OwnConnection] | type[Connection]
 ) -> None:
-    connection = connected(desktop.display)
+    connection = connected(bare_desktop.display)
     with connection.use() as display:
         display.sync()
-    await desktop.stop()
-    again = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path, display=desktop.display)
+    await bare_desktop.stop()
+    again = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path, display=bare_desktop.display)
     await again.start_display()
     try:
         with connection.use() as display:
@@ -99,8 +91,8 @@ async def test_a_display_that_was_started_again_is_used_at_once(
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-async def test_a_forked_child_has_a_connection_of_its_own(desktop: Desktop) -> None:
-    connection = OwnConnection(desktop.display)
+async def test_a_forked_child_has_a_connection_of_its_own(bare_desktop: Desktop) -> None:
+    connection = OwnConnection(bare_desktop.display)
     with connection.use() as display:
         pid = os.fork()
         if pid == 0:

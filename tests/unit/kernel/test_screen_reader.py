@@ -14,7 +14,6 @@ from tests.waiting import GUARD_S
 
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.screen import reader
-from cellwright_kernel.wire import HostSettings
 
 pytestmark = [pytest.mark.slow]
 
@@ -84,11 +83,11 @@ def test_only_what_changed_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("end", ["idle", "closed"])
-async def test_the_process_that_reads_ends_when_nobody_needs_it(tmp_path: Path, end: str) -> None:
-    desktop = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
-    await desktop.start_display()
+async def test_the_process_that_reads_ends_when_nobody_needs_it(bare_desktop: Desktop, end: str) -> None:
     idle_s = 0.1 if end == "idle" else 60
-    code = f"from cellwright_kernel.screen import reader; reader._IDLE_S = {idle_s}; reader.main({desktop.display!r})"
+    code = (
+        f"from cellwright_kernel.screen import reader; reader._IDLE_S = {idle_s}; reader.main({bare_desktop.display!r})"
+    )
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdin=pipe, stdout=pipe)
     try:
@@ -100,7 +99,6 @@ async def test_the_process_that_reads_ends_when_nobody_needs_it(tmp_path: Path, 
     finally:
         if process.returncode is None:
             process.kill()
-        await desktop.stop()
 
 
 def test_what_takes_too_long_to_read_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

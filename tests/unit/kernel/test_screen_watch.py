@@ -7,11 +7,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from tests.waiting import GUARD_S, until
 from Xlib import X
 from Xlib import display as xlib
@@ -20,19 +19,10 @@ from cellwright_kernel import screenshots
 from cellwright_kernel.child import Child
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.screen.pictures import Pictures
-from cellwright_kernel.wire import HostSettings
 
 pytestmark = [pytest.mark.slow]
 
 _TK = "import tkinter; w = tkinter.Tk(); tkinter.Label(w, text='shown').pack(); w.mainloop()"
-
-
-@pytest_asyncio.fixture
-async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
-    started = Desktop(HostSettings(door="fd:3", home=str(tmp_path)), tmp_path)
-    await started.start()
-    yield started
-    await started.stop()
 
 
 @pytest.fixture

@@ -1,19 +1,20 @@
 """Nothing is called enforced that is not."""
 
 from cellwright.sandbox.base import Limits
+from cellwright.sandbox.control_groups import ControlGroups
 from cellwright.sandbox.limits import limits_here, limits_in_force, process_bytes
-from cellwright.sandbox.memory import NoGroup
 
 GIB = 1024**3
+NONE = ControlGroups(memory="no groups here", cpu="no shares here")
 
 
 def test_every_limit_of_a_spec_has_its_sentence():
-    assert limits_in_force(Limits(), NoGroup("why not")).keys() == Limits.model_fields.keys()
+    assert limits_in_force(Limits(), NONE).keys() == Limits.model_fields.keys()
     assert limits_here(Limits()).keys() == Limits.model_fields.keys()
 
 
 def test_memory_without_a_group_is_enforced_for_processes_and_for_nothing_else():
-    assert limits_in_force(Limits(), NoGroup("no groups here"))["memory_bytes"] == (
+    assert limits_in_force(Limits(), NONE)["memory_bytes"] == (
         "3489660928 for each process of cells by rlimit; not enforced for the sandbox as a whole, nor for its browser: "
         "no groups here"
     )

@@ -22,11 +22,11 @@ TEXTS: Final = ("log", "display", "notice", "stdout", "stderr")
 STREAMS: Final = ("stdout", "stderr")
 
 
-class Runs:
+class Stretches:
     """How a gathered text is divided."""
 
     def __init__(self) -> None:
-        self._runs: list[list[str | int]] = []
+        self._stretches: list[list[str | int]] = []
         self.texts = 0
 
     def add(self, kind: str, chars: int) -> None:
@@ -34,16 +34,16 @@ class Runs:
         if kind in STREAMS and not chars:
             return
         self.texts += 1
-        if not self._runs or self._runs[-1][0] != kind:
-            self._runs.append([kind, chars])
+        if not self._stretches or self._stretches[-1][0] != kind:
+            self._stretches.append([kind, chars])
         elif kind in STREAMS:
-            self._runs[-1][1] += chars  # type: ignore[operator]  # the second one is a number
+            self._stretches[-1][1] += chars  # type: ignore[operator]  # the second one is a number
         else:
-            self._runs[-1].append(chars)
+            self._stretches[-1].append(chars)
 
     def take(self) -> list[list[str | int]]:
-        """Hand out what was noted: of each run its kind, and the length of each text, its separator not counted."""
-        taken, self._runs, self.texts = self._runs, [], 0
+        """Hand out what was noted: of each stretch its kind, and the length of each text, its separator not counted."""
+        taken, self._stretches, self.texts = self._stretches, [], 0
         return taken
 
 
@@ -66,19 +66,19 @@ def text_of(content: Mapping[str, Any]) -> tuple[str, str] | None:
     return (source, data["text/plain"]) if source in ("display", "notice") else None
 
 
-def divided(text: object, runs: object) -> list[tuple[str, str]]:
+def divided(text: object, stretches: object) -> list[tuple[str, str]]:
     """Return kind and text of each; of what no kernel of ours sends, what can be made of it."""
     found: list[tuple[str, str]] = []
-    if not isinstance(text, str) or not isinstance(runs, list):
+    if not isinstance(text, str) or not isinstance(stretches, list):
         return found
     at = 0
-    for run in runs:
-        if not isinstance(run, list) or not run or run[0] not in TEXTS:
+    for stretch in stretches:
+        if not isinstance(stretch, list) or not stretch or stretch[0] not in TEXTS:
             continue
-        step = len(separator(run[0]))
-        for chars in run[1:]:
+        behind = len(separator(stretch[0]))
+        for chars in stretch[1:]:
             if not isinstance(chars, int) or not 0 <= chars <= len(text) - at:
                 return found
-            found.append((run[0], text[at : at + chars]))
-            at += chars + step
+            found.append((stretch[0], text[at : at + chars]))
+            at += chars + behind
     return found
