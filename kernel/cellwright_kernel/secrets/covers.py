@@ -7,13 +7,16 @@ through it; it stays as long as its window.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 from Xlib import X
 from Xlib.display import Display
+from Xlib.error import ConnectionClosedError, DisplayError, XError
 from Xlib.ext import shape
 
 from cellwright_kernel.boxes import Box
+from cellwright_kernel.hung_up import has_hung_up
 from cellwright_kernel.secrets.errors import SecretError
 
 _GREY: Final = 0x808080
@@ -40,18 +43,19 @@ class Covers:
             SecretError: it could not be.
         """
         try:
+            if self._display is not None and has_hung_up(self._display):  # the display was started again
+                self.close()
             self._put(number, box)
-        except Exception as error:  # Xlib's; the display has ended, say: then the next one is a new connection
+        except (XError, DisplayError, ConnectionClosedError, OSError) as error:
             self.close()
-            if isinstance(error, SecretError):
-                raise
             raise SecretError(f"The field could not be covered ({type(error).__name__}). Nothing was typed.") from None
 
     def close(self) -> None:
         """Take them all away; safe to call twice."""
         display, self._display = self._display, None
         if display is not None:
-            display.close()
+            with suppress(ConnectionClosedError, OSError):
+                display.close()
 
     def _put(self, number: int, box: Box | None) -> None:
         display = self._connected()

@@ -24,6 +24,7 @@ from cellwright_kernel.secrets.top_window import TopWindow, top_window_with_keyb
 
 if TYPE_CHECKING:
     from cellwright_kernel.ui.elements import Element
+    from cellwright_kernel.ui.programs import Programs
 
 _FOCUS_S: Final = 0.5
 _LOOK_EVERY_S: Final = 0.05
@@ -77,6 +78,7 @@ class Typist:
         self._connection: Connection | None = None
         self._keyboard: Keyboard | None = None
         self._covers: Covers | None = None
+        self._programs: Programs | None = None
 
     async def close(self) -> None:
         """Give the connections back; safe to call twice."""
@@ -105,17 +107,22 @@ class Typist:
 
     async def write(self, text: str, window: TopWindow) -> None:
         """Type, if a window still has the keyboard."""
-        if await asyncio.to_thread(self._top_window) != window:
-            raise SecretError(
-                "Another window has got the keyboard meanwhile. Nothing was typed. Click into the field again."
-            )
+        await self._see_keyboard_in(window)
         await asyncio.to_thread(self._keys().write, text, 0.0, lambda: None)
 
     async def cover(self, window: TopWindow, box: Box | None) -> None:
-        """Cover a box of the screen in a window, all of the window without one."""
+        """Cover a box of the screen in a window, all of the window without one, if it still has the keyboard."""
+        await self._see_keyboard_in(window)
         if self._covers is None:
             self._covers = Covers(self._desk.display_name)
         await asyncio.to_thread(self._covers.put, window.number, box)
+
+    async def _see_keyboard_in(self, window: TopWindow) -> None:
+        if await asyncio.to_thread(self._top_window) != window:
+            raise SecretError(
+                "Another window has got the keyboard meanwhile, or this one was moved. Nothing was typed. Click into the field "
+                "again."
+            )
 
     async def _window(self) -> TopWindow:
         end = asyncio.get_running_loop().time() + _FOCUS_S
@@ -135,14 +142,15 @@ class Typist:
             return top_window_with_keyboard(display) if find_reader(display) is not None else None
 
     async def _box_in(self, window: TopWindow) -> Box | None:
-        """Return where the focused field of a program is, as far as it tells."""
+        """Return where the focused field of a program is; None when it does not tell, or tells of two."""
         from cellwright_kernel.ui.programs import Programs  # noqa: PLC0415 - needs dbus-fast, and is seldom needed
 
-        said = await Programs(self._desk.bus_address).ask()
-        for one in said.windows:
-            if one.pid == window.pid and (found := _focused(one.element)) is not None:
-                return overlap(found, window.box)
-        return None
+        if self._programs is None:
+            self._programs = Programs(self._desk.bus_address)
+        said = await self._programs.ask()
+        focused = [_focused(one.element) for one in said.windows if one.pid == window.pid]
+        boxes = [seen for box in focused if (seen := overlap(box, window.box)) is not None]
+        return boxes[0] if len(boxes) == 1 else None
 
     def _connected(self) -> Connection:
         if self._connection is None:
