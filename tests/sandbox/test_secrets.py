@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.engines import needs
 from tests.waiting import GUARD_S
 
 from cellwright.record import read_run
@@ -151,6 +152,13 @@ async def test_a_field_that_takes_the_others_place_shows_nothing_either() -> Non
         assert shots[0] == shots[1]
 
 
+@needs("podman")
+async def test_an_engines_sandbox_types_as_well() -> None:
+    async with Session.open(spec().model_copy(update={"backend": "podman"}), secrets=VALUES) as session:
+        typed = f"await page.set_content({FORM!r}); await page.click('#text'); secrets.type('ONE')\nlog(await page.input_value('#text'))"
+        assert await said(session, typed) == "[secret ONE]"
+
+
 async def test_both_languages_can_type_and_javascript_is_told_why_not() -> None:
     async with Session.open(spec(), secrets=VALUES) as session:
         cell = await session.execute(
@@ -244,6 +252,31 @@ async def test_in_other_programs_a_value_arrives_and_is_in_no_picture(title: str
             shots.append((*(image.data for image in cell.images), logged[1]))
             await session.execute("program.kill(); program.wait(); pathlib.Path('typed').unlink(); screen.settle()")
         assert shots[0] == shots[1]
+
+
+async def test_of_a_program_that_tells_where_its_field_is_only_that_is_covered() -> None:
+    entries = """
+import ctypes
+gtk, V = ctypes.CDLL('libgtk-3.so.0'), ctypes.c_void_p
+for name in ('gtk_window_new', 'gtk_entry_new', 'gtk_box_new'): getattr(gtk, name).restype = V
+gtk.gtk_init(None, None)
+window, box, entries = gtk.gtk_window_new(0), gtk.gtk_box_new(1, 20), [gtk.gtk_entry_new(), gtk.gtk_entry_new()]
+for entry in entries: gtk.gtk_container_add(V(box), V(entry))
+gtk.gtk_container_add(V(window), V(box)); gtk.gtk_window_set_title(V(window), b'entries')
+gtk.gtk_widget_show_all(V(window)); gtk.gtk_main()
+"""
+    code = (
+        f"import subprocess; program = subprocess.Popen(['/usr/bin/python3', '-c', {entries!r}])\n"
+        "window = ui.wait('window', 'entries'); first, second = ui.find('textbox', window='entries')\n"
+        "before = [screen.shot(field.box) for field in (first, second)]\n"
+        "secrets.type('ONE'); pyautogui.press('tab'); pyautogui.write('plain text'); screen.settle()\n"
+        "log({c for _, c in screen.shot(first.box).getcolors()}); log(screen.shot(second.box).getcolors() != before[1].getcolors())\n"
+        "log([field.value for field in ui.find('textbox', window='entries')])"
+    )
+    async with Session.open(spec(), secrets=VALUES) as session:
+        cell = await session.execute(code)
+        assert cell.text.splitlines() == ["{(128, 128, 128)}", "True", "['[secret ONE]', 'plain text']"]
+        await session.execute("program.kill()")
 
 
 async def test_what_code_knows_of_a_value_is_in_nothing_that_comes_out() -> None:
