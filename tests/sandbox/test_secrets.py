@@ -337,6 +337,8 @@ async def test_a_header_has_the_value_outside_and_a_placeholder_inside(
         in_node = await session.execute(node.format(at), language="javascript")
         assert in_node.text == "[secret ONE]"
         assert [ONE.strip() in headers for headers in posted] == [True] * 4
+        encrypted = node.format(at).replace("http:", "https:")
+        assert "Write http://HOST:443/ instead" in (await session.execute(encrypted, language="javascript")).text
         refused = await said(session, python.format(elsewhere, ""))
         assert f"The secret ONE is bound to {at} only, and a request to {elsewhere} had what stands for it" in refused
         in_body = await said(session, python.format(at, "data=secrets.header('ONE')"))
