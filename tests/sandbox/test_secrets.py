@@ -134,6 +134,21 @@ async def test_a_value_typed_into_a_page_arrives_and_is_in_no_picture(field: str
     assert not any(value.encode() in everything_in(session.run_dir) for value in VALUES.values())
 
 
+async def test_a_field_that_has_the_focus_by_javascript_alone_gets_the_keyboard() -> None:
+    async with Session.open(spec(), secrets=VALUES) as session:
+        code = f"await page.set_content({FORM!r}); await page.focus('#text')\nsecrets.type('ONE')\nlog(await page.input_value('#text'))"
+        assert await said(session, code) == "[secret ONE]"
+        assert (
+            await said(
+                session, "pyautogui.hotkey('ctrl', 'l'); secrets.type('ONE'); log(len(await page.input_value('#text')))"
+            )
+            == "26"
+        )
+        two = "other = await context.new_page(); await other.set_content('<input id=a>'); await other.focus('#a')\n"
+        told = await said(session, two + "pyautogui.hotkey('ctrl', 'l'); secrets.type('ONE')")
+        assert "No field of a page has the keyboard" in told, "which of the two is meant, nobody knows"
+
+
 async def test_a_field_that_takes_the_others_place_shows_nothing_either() -> None:
     async with Session.open(spec(), secrets=VALUES) as session:
         shots = []
@@ -219,7 +234,10 @@ async def test_nothing_is_typed_where_no_field_is(what: str, why: str) -> None:
     async with Session.open(spec(), secrets=VALUES) as session:
         told = await said(session, f"await page.set_content({FORM!r}); await page.click({what!r}); secrets.type('ONE')")
         assert why in told
-        told = await said(session, "pyautogui.hotkey('ctrl', 'l'); secrets.type('ONE')")
+        told = await said(
+            session,
+            "await page.evaluate('document.activeElement.blur()'); pyautogui.hotkey('ctrl', 'l'); secrets.type('ONE')",
+        )
         assert "No field of a page has the keyboard; the browser's own address bar may" in told
 
 

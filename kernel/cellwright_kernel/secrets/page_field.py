@@ -2,7 +2,8 @@
 
 Flows in: the browser's DevTools, and a key that types nothing. Flows out: which field of which page or frame the key came to,
 where that is from, and text in it that shows as dots. Decided here: that it is found by what keys do, not by what pages say
-of their focus: Playwright has each page believe that it has it; and how it is covered: by a style of the field itself, so
+of their focus: Playwright has each page believe that it has it; that where no page gets the key, the one page that has a
+field to type into is given the keyboard; and how it is covered: by a style of the field itself, so
 that it holds in every picture, of the screen or of the page, wherever the page is scrolled to. What is asked is asked in a
 world of its own, which the page's own JavaScript cannot reach.
 """
@@ -32,17 +33,24 @@ _LISTEN: Final = """(() => {
   const take = (event) => { if (event.isTrusted) globalThis.came = event.composedPath()[0]; };
   addEventListener('keydown', take, { capture: true, once: true });
 })()"""
-_CAME: Final = """(() => {
-  const field = globalThis.came;
-  if (!field) return null;
+_TAKES: Final = """((field) => {
   const types = ['button', 'checkbox', 'color', 'file', 'hidden', 'image', 'radio', 'range', 'reset', 'submit'];
   const takes = field.isContentEditable || (field.localName === 'textarea' && !field.readOnly)
     || (field.localName === 'input' && !types.includes(field.type) && !field.readOnly)
     || field.localName?.includes('-');  // it may hold a field in a shadow of its own
+  return Boolean(takes && !field.disabled);
+})"""
+_CAME: Final = f"""(() => {{
+  const field = globalThis.came;
+  if (!field) return null;
   const before = globalThis.field;
   globalThis.field = field;
-  return [self.origin, Boolean(takes && !field.disabled), String(field.localName ?? ''), field === before];
-})()"""
+  return [self.origin, {_TAKES}(field), String(field.localName ?? ''), field === before];
+}})()"""
+_IS_READY: Final = f"""(() => {{
+  const field = document.activeElement;
+  return document.visibilityState === 'visible' && Boolean(field) && {_TAKES}(field);
+}})()"""
 _COVER: Final = Path(__file__).with_name("cover.js").read_text()
 _NO_FIELD: Final = (
     "No field of a page has the keyboard; the browser's own address bar may, or nothing in the page. Nothing was typed. Click "
@@ -87,6 +95,8 @@ class PageField:
             SecretError: there is none, or it takes no text.
         """
         came = await self._came_to()
+        if came is None and await self._brought_to_front():
+            came = await self._came_to()
         if came is None:
             raise SecretError(_NO_FIELD)
         self._frame, it = came
@@ -110,6 +120,24 @@ class PageField:
         """Try once more where keys go."""
         came = await self._came_to()
         return came is not None and came[0] == self._frame and came[1].is_same
+
+    async def _brought_to_front(self) -> bool:
+        """Give the keyboard to the one page whose own focus is in a field.
+
+        By JavaScript's or Playwright's `focus` alone the keyboard stays with the browser's address bar.
+        """
+        ready = [frame for frame in self._frames if await self._is_ready(frame)]
+        if len(ready) != 1:
+            return False
+        with suppress(DevtoolsError):
+            await self._devtools.call("Page.bringToFront", ready[0].session, _ANSWER_S)
+            return True
+        return False
+
+    async def _is_ready(self, frame: _Frame) -> bool:
+        with suppress(DevtoolsError):
+            return await self._evaluate(frame, _IS_READY) is True
+        return False
 
     async def _came_to(self) -> tuple[_Frame, _Came] | None:
         listening = [frame for frame in self._frames if await self._listens(frame)]
