@@ -218,6 +218,10 @@ def test_an_interrupt_during_a_command_of_the_shell_comes_through(kernel, code):
     assert time.monotonic() - started < 5
     assert (told.status, told.reply["ename"], told.text("stderr")) == ("error", "KeyboardInterrupt", "")
     assert kernel.run("kept").outputs == [("result", "7")]
+    left = kernel.run(
+        "[open(f'/proc/{pid}/cmdline').read() for pid in open(f'/proc/self/task/{os.getpid()}/children').read().split()]"
+    )
+    assert "kill -INT" not in left.outputs[0][1]
 
 
 @pytest.mark.parametrize(
@@ -238,12 +242,13 @@ def test_a_command_of_the_shell_has_its_wait_status(kernel, command, value):
 
 def test_a_commands_status_is_not_taken_away_by_a_handler_of_dead_children(kernel):
     code = (
-        "import signal\ndef reap(*_):\n    try: os.waitpid(-1, os.WNOHANG)\n    except ChildProcessError: pass\n"
+        "import signal\nreaped = []\ndef reap(*_):\n    reaped.append(1)\n    try: os.waitpid(-1, os.WNOHANG)\n"
+        "    except ChildProcessError: pass\n"
         "old = signal.signal(signal.SIGCHLD, reap)\nstatus = os.system('exit 3')\nsignal.signal(signal.SIGCHLD, {})\n"
         "ignored = os.system('exit 3'), signal.signal(signal.SIGCHLD, old)\n"
-        "status, ignored[0]"
+        "status, ignored[0], len(reaped)"
     ).replace("{}", "signal.SIG_IGN")
-    assert kernel.run(code).outputs == [("result", "(768, -1)")]
+    assert kernel.run(code).outputs == [("result", "(768, -1, 1)")]
 
 
 def test_what_an_interrupt_in_a_finalizer_says_has_the_cells_own_frames(kernel):

@@ -130,7 +130,6 @@ WAYS: dict[str, tuple[Language, str, str]] = {
     "urllib": ("python", "import urllib.request; urllib.request.urlopen('http://HOST/').read().decode()", "hello"),
     "requests": ("python", "import requests; requests.get('http://HOST/').text", "hello"),
     "curl": ("python", "!curl -s http://HOST/", "hello"),
-    "wget": ("python", "!wget -O- http://HOST/", "hello"),
     "pip": ("python", "!pip download --retries 1 -i http://HOST/ --trusted-host HOST thing", "thing"),
     "a page": ("python", "await page.goto('http://HOST/'); await page.inner_text('body')", "hello"),
     "fetch": ("javascript", "await (await fetch('http://HOST/')).text()", "hello"),

@@ -16,7 +16,7 @@ const { PAGES_MS, havePatience } = require('./patient.cjs');
 const { preparePictures } = require('./pictures.cjs');
 const { givesSignOfLife } = require('./sign_of_life.cjs');
 const { silentPages } = require('./silent.cjs');
-const { loadNeeded } = require('./unfinished.cjs');
+const { loadNeeded, NEEDED_MS, PLAYWRIGHT_MS } = require('./unfinished.cjs');
 
 const { Date, Error, Object, Promise, Reflect, Set, String, WeakSet, process, setTimeout } = globalThis;
 
@@ -144,8 +144,8 @@ class BrowserLink {
 
   /** Connect, once more until `waitMs` are over: where Chromium is being started again, that takes a moment. */
   async #connect(waitMs) {
-    this.loading(loadNeeded);
-    const { chromium } = this.loading(playwright);
+    this.loading(loadNeeded, NEEDED_MS);
+    const { chromium } = this.loading(playwright, PLAYWRIGHT_MS);
     compactSoon();
     if (!(await givesSignOfLife(process.env.CELLWRIGHT_CDP, ALIVE_MS))) throw new BrowserHangs(ALIVE_MS);
     const end = Date.now() + waitMs;

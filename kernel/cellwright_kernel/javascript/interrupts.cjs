@@ -64,9 +64,9 @@ class Interrupts {
     return load(this.#state, ASKED) >= serial;
   }
 
-  /** Load something that is better not stopped half way; for 0.3 s it is not. */
-  loading(act) {
-    store(this.#state, LOADING, 1);
+  /** Load something that is better not stopped half way: for so many milliseconds after an interrupt it is not. */
+  loading(act, patienceMs) {
+    store(this.#state, LOADING, patienceMs);
     try {
       return act();
     } finally {

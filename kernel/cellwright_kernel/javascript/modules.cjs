@@ -9,7 +9,7 @@ const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { havePatience } = require('./patient.cjs');
 const { IMPORT, IMPORT_META } = require('./source.cjs');
-const { Unfinished, loadNeeded } = require('./unfinished.cjs');
+const { Unfinished, loadNeeded, NEEDED_MS, PLAYWRIGHT_MS } = require('./unfinished.cjs');
 
 const { Object, SyntaxError, process } = globalThis;
 
@@ -37,8 +37,8 @@ class Modules {
     const require = (name) => {
       const load = () => createRequire(place())(name);
       if (!PLAYWRIGHT.test(name)) return load();
-      this.loading(loadNeeded);
-      return this.loading(load);
+      this.loading(loadNeeded, NEEDED_MS);
+      return this.loading(load, PLAYWRIGHT_MS);
     };
     Object.defineProperties(require, {
       resolve: { get: () => createRequire(place()).resolve },

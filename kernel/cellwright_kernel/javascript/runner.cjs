@@ -49,7 +49,7 @@ const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
 const cells = new Cells({ channel, origins, outputs, evaluator, browser, modules });
 installProcess(outputs, origins);
-browser.loading = modules.loading = (load) => interrupts.loading(load);
+browser.loading = modules.loading = (load, patienceMs) => interrupts.loading(load, patienceMs);
 cells.wasInterrupted = (serial) => interrupts.wasAsked(serial);
 cells.wasStopped = (serial) => interrupts.wasStopped(serial);
 

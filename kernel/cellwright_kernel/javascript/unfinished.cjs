@@ -14,6 +14,10 @@ const { own } = require('./own.cjs');
 
 const { Map, Object, Set } = globalThis;
 
+/** How long an interrupt waits for what is being loaded; that of Playwright is forgotten and loaded anew, once stopped. */
+const PLAYWRIGHT_MS = 300; // the next rung of the deadline's ladder follows the interrupt after a second
+const NEEDED_MS = 2000; // the kernel is killed 3 s after; on a machine with ten times too much to do it took 1 s
+
 /** What Playwright needs of Node. Of Node's own, a module that was stopped half way cannot be forgotten. */
 const NEEDED = [
   'assert', 'crypto', 'dns', 'fs/promises', 'http2', 'https', 'perf_hooks', 'readline', 'readline/promises', 'stream/web', 'tls', 'tty',
@@ -86,4 +90,4 @@ function pathOf(url) {
   return url.startsWith('file:') ? fileURLToPath(url) : null;
 }
 
-module.exports = { Unfinished, loadNeeded };
+module.exports = { Unfinished, loadNeeded, NEEDED_MS, PLAYWRIGHT_MS };

@@ -16,7 +16,6 @@ const ASKED = 1;
 const STOPPED = 2;
 const LOADING = 3;
 const HEAR_MS = 50;
-const LOADED_MS = 300; // the next rung of the deadline's ladder follows the interrupt after a second
 
 const { state, requestsFd, controlFd } = workerData;
 const session = new Session();
@@ -51,14 +50,14 @@ function interrupt(serial) {
   if (serial < latest) return;
   Atomics.store(state, ASKED, serial);
   say({ interrupt: serial });
-  stopUnlessHeard(serial, tickets, LOADED_MS);
+  stopUnlessHeard(serial, tickets, 0);
 }
 
 /** What loads Playwright is let finish, if it does soon: of Node's own modules, one that was stopped half way stays so. */
-function stopUnlessHeard(serial, ticket, patienceMs) {
+function stopUnlessHeard(serial, ticket, waitedMs) {
   setTimeout(() => {
     if (Atomics.load(state, HEARD) >= ticket || serial < latest || isStopping) return;
-    if (Atomics.load(state, LOADING) && patienceMs > 0) stopUnlessHeard(serial, ticket, patienceMs - HEAR_MS);
+    if (Atomics.load(state, LOADING) > waitedMs) stopUnlessHeard(serial, ticket, waitedMs + HEAR_MS);
     else stop(serial);
   }, HEAR_MS);
 }

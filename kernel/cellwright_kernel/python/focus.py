@@ -1,23 +1,24 @@
 """The program that the keyboard's keys go to, and whether it has read all of them.
 
 Flows in: the display. Flows out: a `Reader`, the focused window with the means to ask its program; yes or no.
-Decided here: how a program is asked (a ping where it answers pings; else whether its process has gone back to sleep),
+Decided here: how a program is asked (a ping where it answers pings, as Tk does without saying so; else whether it is idle),
 and how long a click is given to move the focus before keys follow it.
 """
 
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from Xlib import X, error
+from Xlib import X, Xatom, error
 from Xlib.display import Display
 from Xlib.ext import res
 from Xlib.protocol import event
 from Xlib.xobject.drawable import Window
 
+from cellwright_kernel.python.idle import Idleness
 from cellwright_kernel.python.x_connection import Connection
 
 _CLICK_FOCUS_S = 0.3
@@ -32,7 +33,7 @@ class Reader:
 
     window: Window
     answers_pings: bool
-    """Whether `window`, the one to ask, speaks _NET_WM_PING."""
+    """Whether the program of `window`, the one to ask, answers _NET_WM_PING."""
     pid: int | None
     """Process of a program that does not; None when the server does not know it."""
 
@@ -45,23 +46,27 @@ def find_reader(display: Display) -> Reader | None:
         return None
 
 
+def of_same_program(display: Display, one: Reader, other: Reader) -> bool:
+    """Whether both windows are one program's, which reads the keys of both in turn."""
+    return _same_program(display, one.window, other.window)
+
+
 def has_caught_up(connection: Connection, display: Display, reader: Reader, limit_s: float) -> bool:
-    """Wait until the reader's program has read every key sent so far; False when `limit_s` seconds did not do."""
+    """Wait until the reader's program has read every key sent so far; False when `limit_s` seconds did not do.
+
+    What was sent to a window that is gone needs no reading any more.
+    """
     if reader.answers_pings:
         return _has_answered(connection, display, reader.window, limit_s)
     if reader.pid is None:
         return False
-    status = Path(f"/proc/{reader.pid}/status")
-    seen: list[str] = []
+    idleness = Idleness(reader.pid)
 
-    def stays_asleep() -> bool:
-        # A program that waits for the server's answer sleeps too, with keys unread. The server answers in turn, so after
-        # a round trip of ours it has its answer and runs; only one that is idle is asleep three times without having run.
+    def is_idle() -> bool:
         display.sync()
-        seen.append(_times_run(status))
-        return len(seen) >= 3 and seen[-1] != "" and seen[-3:] == [seen[-1]] * 3
+        return idleness.look()
 
-    return connection.wait_until(display, stays_asleep, limit_s)
+    return connection.wait_until(display, is_idle, limit_s)
 
 
 def await_focus_of_click(connection: Connection, display: Display, clicked: Window) -> None:
@@ -93,12 +98,32 @@ def _find_reader(display: Display) -> Reader | None:
     if not isinstance(focus, Window) or focus == root or _belongs_to_window_manager(display, focus):
         return None
     ping = display.intern_atom("_NET_WM_PING")
+    asked: list[Window] = []  # with protocols, the inmost first
     window: Any = focus
     while isinstance(window, Window) and window != root:
-        if ping in (window.get_wm_protocols() or []):
+        protocols = window.get_wm_protocols() or []
+        if ping in protocols:
             return Reader(window, answers_pings=True, pid=None)
+        asked += [window] if protocols else []
         window = window.query_tree().parent
+    if _is_tk(display, focus):
+        return Reader((asked or [focus])[0], answers_pings=True, pid=None)
     return Reader(focus, answers_pings=False, pid=_pid(display, focus))
+
+
+def _is_tk(display: Display, window: Window) -> bool:
+    # Every Tk program writes the number of a window of its own there, and a name, for Tk's `send`. One that was killed stays
+    # there, and its numbers go to the next program: so its window is looked at. A program of Xt's takes a ping for the wish
+    # that it close.
+    registry = display.screen().root.get_full_property(display.intern_atom("InterpRegistry"), Xatom.STRING)
+    for entry in bytes(registry.value).split(b"\0") if registry else ():
+        with suppress(ValueError, error.BadWindow):
+            number = int(entry.partition(b" ")[0], 16)
+            if _program(display, number) == _program(display, window.id):
+                its_own: Any = display.create_resource_object("window", number)
+                if its_own.get_full_property(display.intern_atom("TK_APPLICATION"), X.AnyPropertyType):
+                    return True
+    return False
 
 
 def _has_answered(connection: Connection, display: Display, window: Window, limit_s: float) -> bool:
@@ -114,13 +139,22 @@ def _has_answered(connection: Connection, display: Display, window: Window, limi
     display.flush()
 
     def answered() -> bool:
-        return any(m.client_type == protocols and list(m.data[1])[:2] == [ping, number] for m in connection.messages)
+        came = any(m.client_type == protocols and list(m.data[1])[:2] == [ping, number] for m in connection.messages)
+        return came or _is_gone(window)
 
     try:
         return connection.wait_until(display, answered, limit_s)
     finally:
         root.change_attributes(event_mask=X.NoEventMask)
         connection.messages.clear()
+
+
+def _is_gone(window: Window) -> bool:
+    try:
+        window.get_geometry()
+    except error.BadDrawable:
+        return True
+    return False
 
 
 def _belongs_to_window_manager(display: Display, window: Window) -> bool:
@@ -153,13 +187,3 @@ def _pid(display: Display, window: Window) -> int | None:
         if found.spec.mask == res.LocalClientPIDMask and found.value:
             return int(found.value[0])
     return None
-
-
-def _times_run(status: Path) -> str:
-    # How often a sleeping process has gone to sleep; empty while it runs.
-    try:
-        lines = status.read_text().splitlines()
-    except OSError:
-        return "ended"  # nothing is left to be read
-    state = next(line for line in lines if line.startswith("State:"))
-    return next(line for line in lines if line.startswith("voluntary_ctxt_switches:")) if "S (" in state else ""

@@ -1,8 +1,9 @@
 """The keyboard: texts and keys that arrive as they were written.
 
 Flows in: texts, key names. Flows out: key events on the display, made with XTEST.
-Decided here: that a text goes out in chunks and the next one follows when the program that reads it has read the last; that
-a press and its release are one piece; and that no key is left held, whatever strikes in between.
+Decided here: that a text goes out in chunks and the next one follows when the programs that read it have read the last; that
+no keycode is bound while any program is behind; that a press and its release are one piece; and that no key is left held,
+whatever strikes in between.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from Xlib import X
 from Xlib.display import Display
 
 from cellwright_kernel.python import xkb
-from cellwright_kernel.python.focus import Reader, await_focus_of_click, find_reader, has_caught_up
+from cellwright_kernel.python.focus import Reader, await_focus_of_click, find_reader, has_caught_up, of_same_program
 from cellwright_kernel.python.key_names import keysym_of, keysyms_of
 from cellwright_kernel.python.keymap import Keymap, Stroke
 from cellwright_kernel.python.pointer import Pointer
@@ -42,7 +43,7 @@ class Keyboard:
         self._pointer = pointer
         self._keymap = Keymap()
         self._held: dict[str, int] = {}
-        self._behind: Reader | None = None  # has not read all that was sent to it
+        self._behind: list[Reader] = []  # have not read all that was sent to them, as far as is known
 
     def write(self, text: str, interval_s: float, check: Callable[[], None]) -> None:
         """Type a text; when this returns, the focused program has read it, or has had a second to do so.
@@ -64,8 +65,9 @@ class Keyboard:
         with self._without_caps_lock():
             for start in range(0, len(keysyms), size):
                 check()
-                self._catch_up(f"{start} of {len(keysyms)} characters were typed")
-                self._send(keysyms[start : start + size], f"{start} of {len(keysyms)} characters were typed")
+                so_far, chunk = f"{start} of {len(keysyms)} characters were typed", keysyms[start : start + size]
+                self._catch_up(chunk, so_far)
+                self._send(chunk, so_far)
                 if interval_s > 0:
                     time.sleep(interval_s)
 
@@ -74,21 +76,25 @@ class Keyboard:
 
         Raises:
             ValueError: there is no such key; the message lists near names.
+            ReaderStuck: no key stands for it, and a program that still has keys to read kept one from being made.
         """
         keysym = keysym_of(key)
+        self._catch_up([keysym], "the key was not pressed", only_to_bind=True)
         with self._connection.use() as display:
-            strokes = self._strokes(display, [keysym])
+            strokes, before = self._strokes(display, [keysym]), find_reader(display)
             self._strike(display, strokes)
-            self._look_at_reader(display, find_reader(display), _PRESS_CATCH_UP_S)
+            self._look_at_readers(display, before, _PRESS_CATCH_UP_S)
 
     def down(self, key: str) -> None:
         """Press a key and keep it held; see `press` for what is raised."""
         keysym = keysym_of(key)
+        self._catch_up([keysym], "the key was not pressed", only_to_bind=True)
         with self._connection.use() as display:
-            (stroke,) = self._strokes(display, [keysym])
+            (stroke,), before = self._strokes(display, [keysym]), find_reader(display)
             self._with_shift(display, stroke, [X.KeyPress])
             display.sync()
             self._held[key] = stroke.keycode
+            self._note(display, before)
 
     def up(self, key: str) -> None:
         """Release a key, whether it is held or not; see `press` for what is raised."""
@@ -116,32 +122,35 @@ class Keyboard:
     def await_reader(self) -> None:
         """Give the focused program a moment to read what was sent."""
         with self._connection.use() as display:
-            self._look_at_reader(display, find_reader(display), _PRESS_CATCH_UP_S)
+            self._look_at_readers(display, None, _PRESS_CATCH_UP_S)
 
     def _send(self, keysyms: list[int], so_far: str) -> None:
         with self._connection.use() as display:
             self._await_clicked(display)
-            if not self._connection.wait_until(display, lambda: find_reader(display) is not None, _FOCUS_S):
+            readers: list[Reader] = []
+
+            def has_focus() -> bool:
+                readers.extend(found for found in [find_reader(display)] if found)
+                return bool(readers)
+
+            if not self._connection.wait_until(display, has_focus, _FOCUS_S):
                 raise RuntimeError(
                     f"No window has the keyboard focus: {so_far}. Usually nothing was clicked yet, or the window was closed. "
                     "Click into a text field and type again."
                 )
             self._strike(display, self._strokes(display, keysyms))
-            self._look_at_reader(display, find_reader(display), _CATCH_UP_S)
+            self._look_at_readers(display, readers[0], _CATCH_UP_S)
 
     def _strokes(self, display: Display, keysyms: list[int]) -> list[Stroke]:
         self._await_clicked(display)
-        state = display.screen().root.query_pointer().mask
-        self._connection.read_events(display)
-        if self._connection.keymap_changed:
-            self._read_keymap(display)
-        missing = [keysym for keysym in dict.fromkeys(keysyms) if self._keymap.stroke(keysym, state) is None]
+        missing = self._missing(display, keysyms)
         if missing:
             self._keymap.bind(display, missing, keep=keysyms)
             xkb.announce_new_keyboard(display)
             display.sync()
             self._connection.read_events(display)  # our own change's
             self._read_keymap(display)
+        state = display.screen().root.query_pointer().mask
         strokes = [self._keymap.stroke(keysym, state) for keysym in keysyms]
         if None in strokes:
             raise RuntimeError(
@@ -149,6 +158,13 @@ class Keyboard:
                 "layout at this moment. Nothing of this part was typed. Try again."
             )
         return [stroke for stroke in strokes if stroke]
+
+    def _missing(self, display: Display, keysyms: list[int]) -> list[int]:
+        state = display.screen().root.query_pointer().mask
+        self._connection.read_events(display)
+        if self._connection.keymap_changed:
+            self._read_keymap(display)
+        return [keysym for keysym in dict.fromkeys(keysyms) if self._keymap.stroke(keysym, state) is None]
 
     def _read_keymap(self, display: Display) -> None:
         self._connection.keymap_changed = False
@@ -176,19 +192,47 @@ class Keyboard:
             clicked, self._pointer.clicked = self._pointer.clicked, None
             await_focus_of_click(self._connection, display, clicked)
 
-    def _look_at_reader(self, display: Display, reader: Reader | None, limit_s: float) -> None:
-        behind = reader is not None and not has_caught_up(self._connection, display, reader, limit_s)
-        self._behind = reader if behind else None
+    def _look_at_readers(self, display: Display, before: Reader | None, limit_s: float) -> None:
+        # A key can move the focus: Enter closes a dialog, and the keys before it were another program's.
+        self._note(display, before)
+        self._note(display, now := find_reader(display))
+        self._look_at(display, self._of_programs(display, [before, now]), limit_s)
 
-    def _catch_up(self, so_far: str) -> None:
+    def _note(self, display: Display, reader: Reader | None) -> None:
+        if reader is not None:  # a program reads its keys in order: its window of now is the one to ask
+            mine = self._of_programs(display, [reader])
+            self._behind = [*(other for other in self._behind if other not in mine), reader]
+
+    def _of_programs(self, display: Display, readers: list[Reader | None]) -> list[Reader]:
+        return [one for one in self._behind if any(other and of_same_program(display, one, other) for other in readers)]
+
+    def _look_at(self, display: Display, readers: list[Reader], limit_s: float) -> None:
+        end = time.monotonic() + limit_s
+        for reader in readers:
+            if has_caught_up(self._connection, display, reader, max(0.0, end - time.monotonic())):
+                self._behind.remove(reader)
+
+    def _catch_up(self, keysyms: list[int], so_far: str, *, only_to_bind: bool = False) -> None:
+        """Wait for the focused program; and for all that were sent keys, where a keycode must be bound for `keysyms`."""
         end = time.monotonic() + _GIVE_UP_S
-        while self._behind is not None:
+        while self._behind:
             with self._connection.use() as display:
-                self._look_at_reader(display, self._behind, _CATCH_UP_S)
-            if self._behind is not None and time.monotonic() > end:
-                self._behind = None
+                self._await_clicked(display)
+                focused = self._of_programs(display, [] if only_to_bind else [find_reader(display)])
+                awaited = list(self._behind) if self._missing(display, keysyms) else focused
+                if not awaited:
+                    return
+                self._look_at(display, awaited, _CATCH_UP_S)
+                late = [reader for reader in awaited if reader in self._behind]
+                who = (
+                    "The focused program"
+                    if any(reader in focused for reader in late)
+                    else "A program that was typed into before"
+                )
+            if late and time.monotonic() > end:
+                self._behind = []
                 raise ReaderStuck(
-                    f"The focused program has not read its keys for {_GIVE_UP_S:.0f} s: {so_far}. Usually it is busy or hangs. "
+                    f"{who} has not read its keys for {_GIVE_UP_S:.0f} s: {so_far}. Usually it is busy or hangs. "
                     "What was typed is still on its way to it. Look at the screen before typing the rest."
                 )
 

@@ -2,8 +2,8 @@
 
 Flows in: a command. Flows out: its wait status, as ever. Decided here: SIGINT is the caller's as well as the command's.
 The C library's `system` has the process ignore SIGINT meanwhile, so a loop of commands let no interrupt in, and the
-kernel was killed for it. All else is as there: SIGCHLD is blocked in the calling thread, so that a handler of the cell's
-doesn't take the status away; a shell that can't be started counts as one that ended with 127.
+kernel was killed for it. All else is as there: a handler of the cell's for SIGCHLD comes after it, so that it doesn't take
+the status away; a shell that can't be started counts as one that ended with 127.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ import os
 import select
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from itertools import starmap
 
 from cellwright_kernel import processes
 
@@ -29,27 +33,42 @@ def let_interrupts_into_system() -> None:
 def system(command: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> int:
     """Execute the command (a string) in a subshell, and return its wait status."""
     sys.audit("os.system", os.fsencode(command))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    with _dead_children_told_later():
+        return _status(partial(os.posix_spawn, "/bin/sh", ["sh", "-c", command], os.environ))
+
+
+@contextlib.contextmanager
+def _dead_children_told_later() -> Iterator[None]:
+    """Put off a handler of the cell's for SIGCHLD; to block the signal, as the C library does, would let another thread take it."""
+    handler = signal.getsignal(signal.SIGCHLD)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = []
+    signal.signal(signal.SIGCHLD, lambda *_: came.append(True))
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        try:
-            pid = os.posix_spawn("/bin/sh", ["sh", "-c", command], os.environ, setsigmask=mask)
-        except OSError:
-            return _NOT_STARTED
-        processes.start_of_cell(pid)
-        return _status(pid)
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGCHLD, handler)
+        if came:
+            signal.raise_signal(signal.SIGCHLD)
 
 
-def _status(pid: int) -> int:
+def _status(start: partial[int]) -> int:
+    started: list[int] = []
     try:
-        return os.waitpid(pid, 0)[1]
+        # Python looks for signals once this line is done: a command that has been started is known by then
+        started.extend(starmap(start, [()]))
+        processes.start_of_cell(started[0])
+        return os.waitpid(started[0], 0)[1]
     except ChildProcessError:  # the cell ignores SIGCHLD, so nobody gets a status
         return -1
+    except OSError:
+        return _NOT_STARTED
     except BaseException:
         with contextlib.suppress(OSError):  # a handler of the cell's has waited for it
-            _end(pid)
+            for pid in started:
+                _end(pid)
         raise
 
 

@@ -42,7 +42,7 @@ def bench(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure cells, screenshots, typing, starts, memory, ten sessions at once and a hostile one, each beside the stock way; takes two minutes."""
+    """Measure cells, screenshots, typing, starts, memory, ten sessions at once and a hostile one, each beside the stock way; takes three minutes."""
     parts = only or _PARTS
     for part in parts:
         if part not in _PARTS:
