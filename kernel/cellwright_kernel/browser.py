@@ -136,6 +136,11 @@ class Browser:
         return f"http://127.0.0.1:{self._port}"
 
     @property
+    def devtools_url(self) -> str:
+        """The address of DevTools for the browser as a whole; empty until started, another one after a restart."""
+        return self._socket_url
+
+    @property
     def playwrights_downloads(self) -> Path:
         """The folder that Playwright is to put downloads into, in both languages."""
         return self._downloads.playwrights

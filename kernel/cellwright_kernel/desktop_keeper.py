@@ -91,6 +91,26 @@ class DesktopKeeper:
         """As Chromium says it; empty until it was started."""
         return self._browser.version if self._browser else ""
 
+    @property
+    def display_name(self) -> str:
+        """Such as `:7`; empty until it was started."""
+        return self._display
+
+    @property
+    def browser_pid(self) -> int | None:
+        """Process id of Chromium's first process; None where there is none."""
+        return self._browser.pid if self._browser else None
+
+    @property
+    def devtools_url(self) -> str:
+        """Of the browser's DevTools; empty where there is none."""
+        return self._browser.devtools_url if self._browser else ""
+
+    @property
+    def bus_address(self) -> str | None:
+        """Of the bus on which programs say what their windows show."""
+        return self._bus.environment().get("AT_SPI_BUS_ADDRESS")
+
     def environment(self) -> dict[str, str]:
         """Return what programs need to find the desktop and the browser."""
         if not self._desktop.has_display:

@@ -28,6 +28,7 @@ from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.memory import HEADROOM_BYTES, Memory, data_bytes
 from cellwright_kernel.playwright_browsers import playwright_environment
+from cellwright_kernel.secrets.secrets import WHERE
 from cellwright_kernel.server import Server, door, listener
 from cellwright_kernel.versions import versions
 from cellwright_kernel.wire import HostSettings, Language, MemoryLimit, Ready
@@ -35,6 +36,7 @@ from cellwright_kernel.wire import HostSettings, Language, MemoryLimit, Ready
 if TYPE_CHECKING:
     from cellwright_kernel.desktop_keeper import DesktopKeeper
     from cellwright_kernel.screenshots import Screenshot
+    from cellwright_kernel.secrets.keeper import SecretKeeper
 
 _REAP_EVERY_S: Final = 0.5
 """A look takes a millisecond."""
@@ -93,6 +95,7 @@ class Host:
             groups=settings.groups.get("cells", ()),
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
+        self.secrets = self._new_secrets(folder / "secrets") if settings.secrets else None
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
         self._begun = asyncio.Event()
         self._looking = asyncio.Event()
@@ -107,12 +110,16 @@ class Host:
             asyncio.TaskGroup() as group,
         ):
             self._problems = forwarder.problems
+            if self.secrets is not None:
+                await self.secrets.start()
             async with self.kernels:
                 keeping = group.create_task(self._start_and_keep(group))
                 try:
                     yield
                 finally:
                     keeping.cancel()
+            if self.secrets is not None:
+                await self.secrets.stop()
             if self._desktop is not None:
                 await self._desktop.stop()
 
@@ -194,6 +201,7 @@ class Host:
             **proxy_environment(self._settings),
             **self._playwright,
             **(self._desktop.environment() if self._desktop else {}),
+            **({WHERE: str(self.secrets.socket)} if self.secrets else {}),
             **self._settings.env,
         }
 
@@ -210,6 +218,14 @@ class Host:
 
         folder.mkdir(mode=0o700, parents=True)
         return DesktopKeeper(self._settings, folder, proxy_environment(self._settings), self._note)
+
+    def _new_secrets(self, socket: Path) -> SecretKeeper:
+        from cellwright_kernel.secrets.keeper import SecretKeeper  # noqa: PLC0415 - needs Xlib, and is seldom needed
+        from cellwright_kernel.secrets.typist import Typist  # noqa: PLC0415 - the same
+
+        return SecretKeeper(
+            socket, self._settings.secrets, self.kernels.ask, Typist(self._desktop) if self._desktop else None
+        )
 
     def _note(self, sentence: str) -> None:
         self.kernels.note(sentence)

@@ -24,7 +24,7 @@ from cellwright_kernel.memory import Memory
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import End, RunningCell, so_far_events
 from cellwright_kernel.sentences import Left
-from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung
+from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung, SecretAskedEvent
 
 _KEYS_S: Final = 1.0
 _OF_REPLY: Final[Mapping[str | None, CellStatus]] = {"ok": "ok", "aborted": "interrupted", "abort": "interrupted"}
@@ -221,6 +221,10 @@ class Kernels:
         else:
             self._notices.append(sentence)
 
+    def ask(self, question: SecretAskedEvent) -> bool:
+        """Have the outside asked for a secret in the stream of the cell that runs; False when none does."""
+        return self._running is not None and self._running.ask(question)
+
     def refused(self, sentence: str, host: str | None) -> None:
         """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""
         if self._running is not None:
@@ -332,10 +336,8 @@ class Kernels:
         killed = self._memory.killed()
         if killed and is_dead and kernel.was_killed:
             return self._memory.how_killed()
-        if killed:
-            cell.outputs.note(self._memory.others_killed(killed))
-        elif cell.failure and (refused := self._memory.refused(kernel.language, *cell.failure, kernel.pid)):
-            cell.outputs.note(refused)
+        if said := self._memory.said_of(killed, kernel.language, cell.failure, kernel.pid):
+            cell.outputs.note(said)
         return None
 
     async def _left(self, lane: Lane, kernel: KernelProcess, *, kept: bool) -> Left:
@@ -392,8 +394,9 @@ class Kernels:
         if self._is_leaving:
             raise NotUp(sentences.stopping())
         if language not in self._commands:
-            offered = " or ".join(self._commands)
-            raise NoKernel(f"There is no {language} kernel here. Nothing was executed. Use {offered}.")
+            raise NoKernel(
+                f"There is no {language} kernel here. Nothing was executed. Use {' or '.join(self._commands)}."
+            )
         if language not in self._lanes:
             self._lanes[language] = Lane(language, self._new_outputs)
         return self._lanes[language]

@@ -51,6 +51,19 @@ class Memory:
         self._all_were_browsers = killed == sum(new[file] for file in browser)
         return killed
 
+    def said_of(self, killed: int, language: Language, failure: tuple[str, str] | None, kernel: int) -> str | None:
+        """Return what to say of a cell whose kernel lives; None where memory had no part in it.
+
+        Args:
+            killed: How many other processes were killed for memory while it ran.
+            language: The kernel's.
+            failure: The error's name and message, where it failed.
+            kernel: The kernel's process id.
+        """
+        if killed:
+            return self.others_killed(killed)
+        return self.refused(language, *failure, kernel) if failure else None
+
     def how_killed(self) -> str:
         """Return how a kernel ended that was killed at the sandbox's limit, as a sentence."""
         return f"It was killed because the {self._reached()}. Files in home, /tmp and /dev/shm count, too."

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from cellwright_kernel import sentences
 from cellwright_kernel.deadline import Clock, Ladder
 from cellwright_kernel.outputs import Outputs
-from cellwright_kernel.wire import CellStatus, ClosedEvent, Event, Execute, HeartbeatEvent
+from cellwright_kernel.wire import CellStatus, ClosedEvent, Event, Execute, HeartbeatEvent, SecretAskedEvent
 
 End = Literal["finished", "kernel_died", "given_up"]
 
@@ -77,6 +77,7 @@ class RunningCell:
         self._idle = False
         self._messages = 0
         self._last_word: str | None = None
+        self._questions: list[Event] = []
         self._closed: ClosedEvent | None = None
         self._over = asyncio.Event()
 
@@ -109,6 +110,11 @@ class RunningCell:
     def hear(self) -> None:
         """Note that its kernel has published anything, of whichever cell."""
         self._messages += 1
+
+    def ask(self, question: SecretAskedEvent) -> bool:
+        """Have the outside asked for a secret."""
+        self._questions.append(question)
+        return True
 
     def end(self, end: End) -> None:
         """Say how it ended; the first word counts."""
@@ -201,6 +207,8 @@ class RunningCell:
             if now - beat_at >= _HEARTBEAT_EVERY_S:
                 beat_at = now
                 batch.append(HeartbeatEvent())
+            questions, self._questions = self._questions, []
+            batch += questions
             if batch:
                 yield batch
         batch, weight = [], 0

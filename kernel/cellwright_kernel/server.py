@@ -11,6 +11,7 @@ is too large, and which status each refusal has.
     POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}
     GET    /kernels/LANGUAGE/connection -> KernelConnection, of a kernel that is started if there is none
     WS     /kernels/LANGUAGE/CHANNEL?kernel_id= pipes bytes to and from that socket of that kernel
+    POST   /secrets/NUMBER            SecretAnswer to a `secret_asked` event; 404 when nobody waits for it
     GET    /screen.png                PNG; ETag is the hash of the raw pixels, If-None-Match gives 304
     GET    /files?path=               -> list of FileInfo
     GET, PUT, DELETE /files/PATH      the file's bytes
@@ -46,7 +47,17 @@ from cellwright_kernel.files import BadPath, Files, TooLarge, read_chunks
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
 from cellwright_kernel.tunnel import CHUNK_BYTES, tunnel
-from cellwright_kernel.wire import CODE_BYTES, POST_BYTES, Channel, Event, Execute, FileInfo, Language, Ready
+from cellwright_kernel.wire import (
+    CODE_BYTES,
+    POST_BYTES,
+    Channel,
+    Event,
+    Execute,
+    FileInfo,
+    Language,
+    Ready,
+    SecretAnswer,
+)
 
 _READY_S: Final = 30.0
 _KEEP_ALIVE_S: Final = 3600
@@ -75,12 +86,23 @@ class Screen(Protocol):
         """Hash of the raw pixels, 64 hex digits."""
 
 
+class Answerable(Protocol):
+    """Who waits for answers about secrets."""
+
+    def answer(self, number: int, said: SecretAnswer) -> bool:
+        """Take one; False when nobody waits for it."""
+
+
 class Inside(Protocol):
     """What the door opens to."""
 
     @property
     def kernels(self) -> Kernels:
         """Whom cells are posted to."""
+
+    @property
+    def secrets(self) -> Answerable | None:
+        """Whom answers about secrets are for; None where there are none."""
 
     async def ready(self, timeout_s: float) -> Ready:
         """Wait until everything is usable, something has failed, or the time is over."""
@@ -102,6 +124,7 @@ def door(inside: Inside, home: Path) -> Starlette:
             Route("/kernels/{language}/restart", routes.restart, methods=["POST"]),
             Route("/kernels/{language}/connection", routes.connection),
             WebSocketRoute("/kernels/{language}/{channel}", routes.tunnel),
+            Route("/secrets/{number:int}", routes.answer, methods=["POST"]),
             Route("/screen.png", routes.screen),
             Route("/files", routes.list_files),
             Route("/files/{path:anything}", routes.read_file),
@@ -231,6 +254,16 @@ class _Routes:
         with _refusals():
             kernel = await self._inside.kernels.running_kernel(_language(request))
         return Response(kernel.connection.model_dump_json(), media_type="application/json")
+
+    async def answer(self, request: Request) -> Response:
+        secrets = self._inside.secrets
+        try:
+            said = SecretAnswer.model_validate_json(await _body(request))
+        except ValidationError:
+            raise HTTPException(400, "The request is no answer.") from None
+        if secrets is None or not secrets.answer(request.path_params["number"], said):
+            raise HTTPException(404, "Nobody waits for this answer.")
+        return Response(status_code=204)
 
     async def tunnel(self, websocket: WebSocket) -> None:
         try:

@@ -181,6 +181,30 @@ class HeartbeatEvent(Value):
     type: Literal["heartbeat"] = "heartbeat"
 
 
+SecretUse = Literal["type", "header"]
+"""What a cell may have done with a secret."""
+
+
+class SecretAskedEvent(Value):
+    """The cell asks for a secret to be used. The outside decides, and answers at `POST /secrets/NUMBER`."""
+
+    type: Literal["secret_asked"] = "secret_asked"
+    number: Count
+    """Names this question among those of the session's kernel host."""
+    use: SecretUse
+    name: str = Field(max_length=200)
+    """As the cell gave it."""
+    url: str | None = Field(default=None, max_length=2048)
+    """Where the page or frame is from whose field has the keyboard; absent: it is no page's."""
+
+
+class SecretAnswer(Value):
+    """What the outside says: a text to type, or to give the cell; or a sentence, why not."""
+
+    text: str | None = None
+    refused: str | None = None
+
+
 class ClosedEvent(Value):
     """The cell has ended; the last event of its stream."""
 
@@ -197,13 +221,11 @@ class ClosedEvent(Value):
     """The notice among its outputs that tells how it was ended and what is left; absent where it ended by itself."""
 
 
-Event = Annotated[
-    OutputEvent | WithdrawnEvent | KeptEvent | PieceEvent | HeartbeatEvent | ClosedEvent, Field(discriminator="type")
-]
+_Event = OutputEvent | WithdrawnEvent | KeptEvent | PieceEvent | HeartbeatEvent | SecretAskedEvent | ClosedEvent
 
-EVENT: TypeAdapter[OutputEvent | WithdrawnEvent | KeptEvent | PieceEvent | HeartbeatEvent | ClosedEvent] = TypeAdapter(
-    Event
-)
+Event = Annotated[_Event, Field(discriminator="type")]
+
+EVENT: TypeAdapter[_Event] = TypeAdapter(Event)
 
 
 def gather(outputs: dict[int, Output], event: Event) -> None:
@@ -296,6 +318,8 @@ class HostSettings(Value):
     """File with a filter of system calls as BPF, which the kernel host takes on first of all. Absent: it has one already."""
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""
+    secrets: tuple[str, ...] = ()
+    """Names of the secrets that cells can use; their values stay outside."""
 
 
 class KernelConnection(Value):

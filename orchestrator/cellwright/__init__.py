@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from cellwright.errors import CellwrightError
     from cellwright.loop import run
     from cellwright.record.reader import read_run
-    from cellwright.sandbox.base import Limits, Spec
+    from cellwright.sandbox.base import Limits, SecretSpec, Spec
     from cellwright.session import Session
     from cellwright_kernel.wire import Cell, Image, Text
 
 __version__ = "0.1.0"
 
-__all__ = ["Cell", "CellwrightError", "Image", "Limits", "Session", "Spec", "Text", "read_run", "run"]
+__all__ = ["Cell", "CellwrightError", "Image", "Limits", "SecretSpec", "Session", "Spec", "Text", "read_run", "run"]
 
 _HOME: Final = {
     "Cell": "cellwright_kernel.wire",
     "CellwrightError": "cellwright.errors",
     "Image": "cellwright_kernel.wire",
     "Limits": "cellwright.sandbox.base",
+    "SecretSpec": "cellwright.sandbox.base",
     "Session": "cellwright.session",
     "Spec": "cellwright.sandbox.base",
     "Text": "cellwright_kernel.wire",

@@ -23,18 +23,22 @@ from cellwright.record.journal import Journal
 from cellwright.sandbox.base import Backend, Sandbox, Spec
 from cellwright.sandbox.keeper import kept_folder
 from cellwright.sandbox.place import sockets_folder
+from cellwright.secrets import NONE, Secrets
 from cellwright_kernel.wire import Text
 
 
 class Lease:
     """One sandbox, replaced when it is lost. Made by `lease`."""
 
-    def __init__(self, backend: Backend, spec: Spec, journal: Journal, egress_socket: Path | None) -> None:
+    def __init__(
+        self, backend: Backend, spec: Spec, journal: Journal, egress_socket: Path | None, secrets: Secrets = NONE
+    ) -> None:
         self._backend = backend
         self.spec = spec
         """What its sandboxes are made from."""
         self._journal = journal
         self._egress_socket = egress_socket
+        self._secrets = secrets
         self._sandbox: Sandbox | None = None
         self._ended: asyncio.Future[str] | None = None  # cancelled and awaited in end()
         self._notices: list[Text] = []
@@ -71,6 +75,7 @@ class Lease:
         """
         began = time.monotonic()
         self._sandbox, self._ended = await self._backend.start(self.spec, egress_socket=self._egress_socket), None
+        self._sandbox.door.secrets = self._secrets
         self.ready_ms = round((time.monotonic() - began) * 1000)
         with contextlib.suppress(SandboxLost):  # whoever uses it next finds that it has ended
             self.versions = (await self._sandbox.door.ready(0)).versions
@@ -109,6 +114,7 @@ class Lease:
     async def _replaced(self) -> Sandbox:
         if self._ended is not None and not self._ended.cancelled():  # it ended by itself, when nobody looked
             how = "how is not known" if self._ended.exception() else self._ended.result().rstrip(".")
+            how = self._secrets.hide(how)
             self._notices.append(
                 Text(
                     text=f"The sandbox ended between two cells ({how}) and was replaced by a new, empty one: "
@@ -152,7 +158,11 @@ def or_closed(is_closed: Callable[[], bool]) -> Iterator[None]:
 
 @asynccontextmanager
 async def lease(
-    backend: Backend, spec: Spec, journal: Journal, on_request: Callable[[EgressRequest], None]
+    backend: Backend,
+    spec: Spec,
+    journal: Journal,
+    on_request: Callable[[EgressRequest], None],
+    secrets: Secrets = NONE,
 ) -> AsyncIterator[Lease]:
     """Give out a lease, not started yet; its sandbox and its way out end with it.
 
@@ -161,9 +171,10 @@ async def lease(
         spec: What it is made from.
         journal: Notes replacements, and keeps the files that enter.
         on_request: Called with each request that asked for a way out.
+        secrets: What the way out may put into requests, and what nothing from inside may hold.
     """
-    async with _egress(spec, on_request) as socket:
-        given = Lease(backend, spec, journal, socket)
+    async with _egress(spec, on_request, secrets) as socket:
+        given = Lease(backend, spec, journal, socket, secrets)
         try:
             yield given
         finally:
@@ -171,7 +182,9 @@ async def lease(
 
 
 @asynccontextmanager
-async def _egress(spec: Spec, on_request: Callable[[EgressRequest], None]) -> AsyncIterator[Path | None]:
+async def _egress(
+    spec: Spec, on_request: Callable[[EgressRequest], None], secrets: Secrets
+) -> AsyncIterator[Path | None]:
     if not spec.allow:
         yield None
         return
@@ -180,7 +193,7 @@ async def _egress(spec: Spec, on_request: Callable[[EgressRequest], None]) -> As
     kept = kept_folder(folder)
     path = folder / "proxy.sock"
     try:
-        async with EgressProxy(spec.allow, path, on_request=on_request):
+        async with EgressProxy(spec.allow, path, on_request=on_request, secrets=secrets):
             path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
             yield path
     finally:

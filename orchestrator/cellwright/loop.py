@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, assert_never, cast
@@ -112,6 +112,7 @@ async def run(
     on_progress: OnProgress | None = None,
     backend: Backend | None = None,
     runs: Path | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Have a model do a task in a sandbox of its own, and return how that ended. Its record is on disk then.
 
@@ -126,9 +127,10 @@ async def run(
         on_progress: Gets what happens while it does.
         backend: A backend to use instead of the one that the Spec names.
         runs: Folder of the runs; absent: the user's own.
+        secrets: The value of each secret that the Spec names.
 
     Raises:
-        UsageError: The task is empty, or there is neither a key nor another server.
+        UsageError: The task is empty, a secret has no value, or there is neither a key nor another server.
         SandboxUnavailable: No sandbox could be started.
         asyncio.CancelledError: It was cancelled; the running cell was interrupted and the run closed as `cancelled`.
     """
@@ -137,7 +139,7 @@ async def run(
     asked = _over_http(model, base_url, api_key) if isinstance(model, str) else model
     try:
         async with Session.open(
-            spec, driver="loop", task=task, model=asked.name, backend=backend, runs=runs
+            spec, driver="loop", task=task, model=asked.name, backend=backend, runs=runs, secrets=secrets
         ) as session:
             tell = on_progress or _unwatched
             tell(RunStarted(session.run_id, session.run_dir, asked.name))
@@ -182,7 +184,12 @@ class Run:
         self._languages = tuple(languages)
         self._history: list[Item] = [_user(task)]
         spec = session.spec
-        self._instructions = instructions_for([path.name for path in spec.files], spec.allow, browser=spec.browser)
+        self._instructions = instructions_for(
+            [path.name for path in spec.files],
+            spec.allow,
+            browser=spec.browser,
+            secrets={secret.name: secret.hosts for secret in spec.secrets},
+        )
         self._tools = tools_for(
             self._languages,
             width=spec.width,

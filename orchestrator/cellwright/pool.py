@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -20,6 +21,7 @@ from cellwright.counted import counted
 from cellwright.errors import AtCapacity, SessionClosed, SessionNotFound
 from cellwright.record.records import Driver
 from cellwright.sandbox.base import Backend, Spec
+from cellwright.secret_uses import secrets_of
 from cellwright.session import Session
 
 IDLE_S: Final = 600.0
@@ -57,6 +59,10 @@ class Pool:
         idle_s: Seconds until an idle session is closed.
         runs: Folder of the runs; absent: the user's own.
         backend: A backend to use instead of the one that the Spec names.
+        secrets: The value of each secret that the Spec names.
+
+    Raises:
+        UsageError: A secret has no value, or none that can be kept secret.
     """
 
     def __init__(
@@ -67,8 +73,11 @@ class Pool:
         idle_s: float = IDLE_S,
         runs: Path | None = None,
         backend: Backend | None = None,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         self.spec = spec
+        self._secrets = dict(secrets or {})
+        secrets_of(spec, self._secrets)  # what is wrong with them is said before anything listens
         self.capacity = capacity
         self._idle_s = idle_s
         self._runs = runs
@@ -157,7 +166,12 @@ class Pool:
         """Open the session, hold it until it is to close, close it; all in one task."""
         try:
             async with Session.open(
-                _own_out(spec, session_id), session_id=session_id, driver=driver, backend=self._backend, runs=self._runs
+                _own_out(spec, session_id),
+                session_id=session_id,
+                driver=driver,
+                backend=self._backend,
+                runs=self._runs,
+                secrets=self._secrets,
             ) as session:
                 holding.session.set_result(session)
                 await holding.closing.wait()

@@ -22,7 +22,6 @@ from cellwright_kernel.wire import (
     CellStatus,
     ClosedEvent,
     Event,
-    HeartbeatEvent,
     KeptEvent,
     Output,
     OutputEvent,
@@ -102,7 +101,7 @@ class RunningCell:
                 self._status, self._rung, self._truncated = event.status, event.rung, event.truncated
                 self._kernel_generation, self._last_word = event.kernel_generation, event.last_word
                 self.screen_changed = event.screen_changed
-            case HeartbeatEvent():
+            case _:  # nothing to keep
                 pass
         if len(self._outputs) > OUTPUTS or len(self._wholes) > OUTPUTS:
             raise SandboxLost(f"The kernel host sent more than {OUTPUTS} outputs for one cell.")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,7 @@ from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.screen import Screen
+from cellwright.secret_uses import SecretUses, secrets_of
 from cellwright_kernel.wire import Cell, FileInfo, Language
 
 LADDER_S: Final = 3.0
@@ -45,11 +46,12 @@ START_GRACE_S: Final = 2.0
 class Session:
     """One lease of one sandbox. Made by `Session.open`."""
 
-    def __init__(self, session_id: str, spec: Spec, journal: Journal, given: Lease) -> None:
+    def __init__(self, session_id: str, spec: Spec, journal: Journal, given: Lease, uses: SecretUses) -> None:
         self.id = session_id
         self.spec = spec
         self.journal = journal
         self._lease = given
+        self._secret_uses = uses
         self._ongoing: Ongoing | None = None
         self._cells = 0
         self._screen = Screen(given, journal)
@@ -76,6 +78,7 @@ class Session:
         model: str | None = None,
         backend: Backend | None = None,
         runs: Path | None = None,
+        secrets: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Session]:
         """Start a sandbox, open its run on disk, and close both at the end.
 
@@ -87,26 +90,27 @@ class Session:
             model: The model's name, where one drives.
             backend: A backend to use instead of the one that the Spec names.
             runs: Folder of the runs; absent: the user's own.
+            secrets: The value of each secret that the Spec names.
 
         Raises:
             SandboxUnavailable: No sandbox could be started.
+            UsageError: A secret has no value, or none that can be kept secret.
         """
-        spec = spec or Spec()
-        session_id = session_id or uuid.uuid4().hex
+        spec, session_id = spec or Spec(), session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
-        journal = open_run(runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model)
+        kept = secrets_of(spec, secrets or {})
+        journal = open_run(runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model, secrets=kept)
         end = End("failed", reason="The session could not be opened.")
         session: Session | None = None
         outgoing = Outgoing(journal, lambda: session.executing if session else None)
         try:
-            async with lease(backend, spec, journal, outgoing.note) as given:
-                session = cls(session_id, spec, journal, given)
-                files = await given.start()
+            async with lease(backend, spec, journal, outgoing.note, kept) as given:
+                session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
                 journal.append(
                     records.SessionOpened(
                         session_id=session_id,
+                        files=await given.start(),
                         sandbox=session.info.model_dump(),
-                        files=files,
                         ready_ms=given.ready_ms,
                         versions=given.versions,
                     )
@@ -329,7 +333,7 @@ class Session:
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
             async with asyncio.timeout(deadline_s + waited_s):
-                async for event in self._lease.sandbox.door.execute(request):
+                async for event in self._secret_uses.answered(self._lease.sandbox.door, request):
                     running.take(event)
         except (SandboxLost, TimeoutError) as error:
             self._lose(running, str(error) or "The kernel host did not answer in time.")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
+from ssl import SSLContext
 
 import pytest
 from tests.waiting import GUARD_S
@@ -18,7 +19,7 @@ Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 @asynccontextmanager
-async def service(serve: Service) -> AsyncIterator[int]:
+async def service(serve: Service, tls: SSLContext | None = None) -> AsyncIterator[int]:
     """A server on a loopback port of its own; the port. Every connection is closed when it has been served."""
     serving: set[asyncio.Task[None]] = set()
 
@@ -33,7 +34,7 @@ async def service(serve: Service) -> AsyncIterator[int]:
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving.add(asyncio.ensure_future(connection(reader, writer)))
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -19,6 +19,7 @@ LAYERS = (
     ("lease",),
     (
         "running",
+        "secret_uses",
         "files",
         "outgoing",
         "deadlines",
@@ -30,6 +31,7 @@ LAYERS = (
     ("record", "policy", "approval", "budget"),
     ("sandbox", "model"),
     ("egress",),
+    ("secrets",),
     ("answer",),
     ("errors", "counted"),
 )

@@ -35,6 +35,7 @@ from cellwright_kernel.javascript.clipboard import ClipboardCalls
 from cellwright_kernel.javascript.helper_calls import HelperCalls
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
+from cellwright_kernel.javascript.secrets import SecretCalls
 from cellwright_kernel.javascript.silent_pages import SilentPagesCalls
 from cellwright_kernel.javascript.ui import UiCalls
 from cellwright_kernel.processes import NODE_BYTES
@@ -90,6 +91,7 @@ class Node:
                 "screen": self.screen,
                 "clipboard": ClipboardCalls(),
                 "ui": self._ui,
+                "secrets": SecretCalls(),
                 "silent_pages": SilentPagesCalls(),
             },
         )

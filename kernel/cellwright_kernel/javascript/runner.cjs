@@ -22,6 +22,7 @@ const { installDisplay } = require('./display.cjs');
 const { installErrors } = require('./errors.cjs');
 const { installProcess } = require('./process.cjs');
 const { installScreen } = require('./screen.cjs');
+const { installSecrets } = require('./secrets.cjs');
 const { installTimers } = require('./timers.cjs');
 const { installUi } = require('./ui.cjs');
 
@@ -43,6 +44,7 @@ const asks = new Asks(channel, origins);
 const browser = new BrowserLink(outputs, origins, asks);
 installScreen(asks);
 installClipboard(asks);
+installSecrets(asks);
 installUi(asks, () => browser.connected);
 const evaluator = new Evaluator();
 const completion = new Completion(evaluator);

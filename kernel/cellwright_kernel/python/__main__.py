@@ -42,6 +42,7 @@ from cellwright_kernel.python.namespace import Namespace, prepare_pyautogui
 from cellwright_kernel.python.os_system import let_interrupts_into_system
 from cellwright_kernel.python.page_pictures import prepare_pictures
 from cellwright_kernel.python.progress_bars import prefer_plain_bars
+from cellwright_kernel.python.secrets import prepare_secrets
 from cellwright_kernel.python.spawned import prepare_spawn
 from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.python.text_stream import TextStream
@@ -162,6 +163,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         kernel.figures = Figures(show, after_import)
         prefer_plain_bars(after_import)
         prepare_pyperclip(after_import)
+        prepare_secrets(after_import)
         let_interrupts_through(after_import)
         browser = BrowserLink(show.notice, after_import, self._real_stderr)
         kernel.dialogs = browser.dialogs

@@ -1,7 +1,7 @@
 """What a cell finds defined.
 
 Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` from the start; `pyautogui`, `screen`,
-`clipboard`, `ui`, `browser`, `context` and `page` as soon as a cell mentions them. Decided here: what costs time or
+`clipboard`, `secrets`, `ui`, `browser`, `context` and `page` as soon as a cell mentions them. Decided here: what costs time or
 memory is there only once it is named; a name that the model has given another meaning keeps it.
 """
 
@@ -50,6 +50,10 @@ class Namespace:
             from cellwright_kernel.clipboard.clipboard import Clipboard
 
             self._set("clipboard", self._bound.get("clipboard") or Clipboard())
+        if "secrets" in names and "CELLWRIGHT_SECRETS" in os.environ and self._is_free("secrets"):
+            from cellwright_kernel.python.secrets import BothSecrets
+
+            self._set("secrets", self._bound.get("secrets") or BothSecrets())
         if "CELLWRIGHT_CDP" in os.environ:
             await self._bind_browser(names)
         elif any(name in names and name not in self._variables for name in _BROWSER_NAMES):

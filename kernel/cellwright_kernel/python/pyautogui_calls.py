@@ -24,6 +24,7 @@ from cellwright_kernel.python.pointer import Pointer
 from cellwright_kernel.python.pyautogui_rest import replace_rest
 from cellwright_kernel.python.x_connection import Connection
 from cellwright_kernel.screen.pictures import Pictures
+from cellwright_kernel.secrets.secrets import refuse_placeholder
 
 _BUTTONS: dict[str | int, int] = {"left": 1, "middle": 2, "right": 3, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7}
 _NAMES: dict[str | int, str | int] = {1: "left", 2: "middle", 3: "right", "primary": "left", "secondary": "right"}
@@ -108,6 +109,7 @@ class _Calls:
             )
         self._log(logScreenshot, "write", message if isinstance(message, str) else ",".join(message))
         if isinstance(message, str):
+            refuse_placeholder(message)
             self._keyboard.write(message, float(interval), self._module.failSafeCheck)
         else:
             self._press_all(message, 1, float(interval), after_each_key=True)

@@ -18,7 +18,6 @@ from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.plain import plain
 from cellwright.cli.service import address, checked, service_client
 from cellwright.errors import CodeTooLarge, UsageError
-from cellwright.sandbox.base import Spec
 from cellwright.session import Session
 from cellwright_kernel.wire import CODE_BYTES, Cell, Language, Text
 
@@ -51,7 +50,7 @@ def execute(
         cell, blobs = _in_service(session, text, language, asked.deadline), None
     else:
         try:
-            cell, blobs = run_to_its_end(_in_own_session(asked.spec(), text, language))
+            cell, blobs = run_to_its_end(_in_own_session(asked, text, language))
         except asyncio.CancelledError:
             raise typer.Exit(INTERRUPTED) from None
     if json:
@@ -92,8 +91,8 @@ def _in_service(session: str, code: str, language: Language, deadline_s: float |
     return Cell.model_validate_json(response.content)
 
 
-async def _in_own_session(spec: Spec, code: str, language: Language) -> tuple[Cell, Path]:
-    async with Session.open(spec, driver="cli") as session:
+async def _in_own_session(asked: options.SpecOptions, code: str, language: Language) -> tuple[Cell, Path]:
+    async with Session.open(asked.spec(), driver="cli", secrets=asked.secret_values()) as session:
         return await session.execute(code, language=language), session.run_dir / "blobs"
 
 

@@ -1,6 +1,6 @@
 """What a sandbox may have, said the same way by every command: `run`, `exec`, `serve`.
 
-Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--sandbox`, `--image`, `--size`, `--no-browser`, `--memory` and
+Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--secret`, `--sandbox`, `--image`, `--size`, `--no-browser`, `--memory` and
 its like, `--deadline`. Flows out: a `Spec`.
 Decided here: how each word is written, and the sentence for one that is not.
 """
@@ -20,6 +20,7 @@ import typer
 from pydantic import ValidationError
 
 from cellwright.cli.limit_words import limits_from
+from cellwright.cli.secret_words import secrets_from, values_of
 from cellwright.errors import UsageError
 from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Language
@@ -71,6 +72,15 @@ class SpecOptions:
             "--env",
             metavar="NAME[=VALUE]",
             help="Set a variable in the kernels' environment; NAME alone takes the caller's value. May be repeated.",
+        ),
+    ] = None
+    secrets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            metavar="NAME[@HOST]",
+            help="Let cells use the caller's variable NAME, and never see its value: they type it into the focused field or, "
+            "where a host is named, send it there in a header. May be repeated.",
         ),
     ] = None
     sandbox: Annotated[
@@ -153,7 +163,9 @@ class SpecOptions:
         Raises:
             UsageError: An option is not written as it must be, or names a file that is not there.
         """
-        _refuse_half_characters(*(self.allow or ()), *map(str, self.files or ()), str(self.out), *(self.env or ()))
+        _refuse_half_characters(
+            *(self.allow or ()), *map(str, self.files or ()), str(self.out), *(self.env or ()), *(self.secrets or ())
+        )
         said: dict[str, Any] = {
             "backend": self.sandbox,
             "image": self.image,
@@ -161,6 +173,7 @@ class SpecOptions:
             "files": self.files and tuple(_existing(path) for path in self.files),
             "out": _folder(self.out),
             "env": self.env and dict(_variable(word) for word in self.env),
+            "secrets": self.secrets and secrets_from(self.secrets),
             "browser": self.browser,
             "limits": limits_from(self.memory, self.disk, self.cpus),
             "cell_deadline_s": self.deadline,
@@ -173,8 +186,17 @@ class SpecOptions:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
-            name = _OPTION_OF.get(name, name)
-            raise UsageError(f"{name}: {first['msg']} (given: {first['input']!r}). Nothing was started.") from error
+            name = _OPTION_OF.get(name.partition(".")[0], name)
+            given = "" if name == "--env" else f" (given: {first['input']!r})"  # a value is nobody else's business
+            raise UsageError(f"{name}: {first['msg']}{given}. Nothing was started.") from error
+
+    def secret_values(self) -> dict[str, str]:
+        """Return the value of each secret, by name.
+
+        Raises:
+            UsageError: One is not there.
+        """
+        return values_of(secrets_from(self.secrets or ()))
 
 
 def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:

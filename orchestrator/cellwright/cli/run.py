@@ -65,7 +65,7 @@ def run(
     """Have a model do a task on a desktop of its own, and show it while it happens."""
     if emulate is not None and base_url is not None:
         raise UsageError("--emulate plays a script, --base-url names a server. Nothing was started. Give one of them.")
-    spec = asked.spec()
+    spec, secrets = asked.spec(), asked.secret_values()
     budget, languages = Budget(max_turns, max_cells, max_seconds), options.languages_from(lang)
     script = Script.read(emulate) if emulate is not None else None
     live = Live(Console(file=sys.stderr if json_ else sys.stdout, quiet=json_))
@@ -73,7 +73,14 @@ def run(
     name = model or (DEFAULT_MODEL if script is None else "emulator")
     try:
         outcome = run_to_its_end(
-            _run(words, name, base_url, script, spec=spec, budget=budget, languages=languages, on_progress=live)
+            _run(
+                *(words, name, base_url, script),
+                spec=spec,
+                secrets=secrets,
+                budget=budget,
+                languages=languages,
+                on_progress=live,
+            )
         )
     except asyncio.CancelledError:
         live.cancelled()
@@ -106,6 +113,7 @@ async def _run(
     script: Script | None,
     *,
     spec: Spec,
+    secrets: dict[str, str],
     budget: Budget,
     languages: tuple[Language, ...],
     on_progress: OnProgress,
@@ -120,6 +128,7 @@ async def _run(
             base_url=base_url if emulator is None else emulator.base_url,
             api_key=None if emulator is None else API_KEY,
             spec=spec,
+            secrets=secrets,
             budget=budget,
             languages=languages,
             on_progress=on_progress,

@@ -62,14 +62,14 @@ def serve(
     asked: options.SpecOptions,
 ) -> None:
     """Serve the guide's `POST /execute`, and sessions under `/v1`, until Ctrl-C."""
-    spec = asked.spec()
+    spec, secrets = asked.spec(), asked.secret_values()
     given = os.environ.get("CELLWRIGHT_TOKEN")
     was_kept = token_file().exists()
     token = service_token(given, token_file())
     shown = _how_to_say(token, given=given, was_kept=was_kept)
     listener = _listen(host, port)
     bound = listener.getsockname()[1]
-    pool = Pool(spec, capacity=max_sessions, idle_s=idle)
+    pool = Pool(spec, capacity=max_sessions, idle_s=idle, secrets=secrets)
     app = make_app(pool, token=token, hosts=own_hosts(host, bound), a_second=max_rate, at_once=max_requests)
     config = uvicorn.Config(
         app,

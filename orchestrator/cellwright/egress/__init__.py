@@ -4,8 +4,8 @@ Flows in: the `--allow` entries, and whatever the inside sends to the proxy's Un
 the places that the entries name, and one `EgressRequest` for each request, let through or refused.
 """
 
-from cellwright.egress.exchange import EgressRequest, Timeouts
+from cellwright.egress.exchange import EgressRequest, Timeouts, Tls
 from cellwright.egress.proxy import EgressProxy
 from cellwright.egress.rules import AllowList, forwards
 
-__all__ = ["AllowList", "EgressProxy", "EgressRequest", "Timeouts", "forwards"]
+__all__ = ["AllowList", "EgressProxy", "EgressRequest", "Timeouts", "Tls", "forwards"]

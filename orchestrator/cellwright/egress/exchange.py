@@ -9,29 +9,35 @@ sentence for a refusal, which stands in the status line too, because that is all
 from __future__ import annotations
 
 import asyncio
-import re
+import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import h11
 
+from cellwright.egress.heads import (
+    Stopped,
+    Target,
+    end_to_end,
+    head_of,
+    host_header,
+    is_upgrade,
+    place_of,
+    target_of,
+    why,
+)
+from cellwright.egress.placeholders import Misplaced, Placeholders
 from cellwright.egress.relay import Side, relay
-from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, authority, is_public, plain
+from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, is_public, plain
+from cellwright.egress.tunnelled import says_http
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 """Turns a host name into addresses; raises OSError when there are none."""
 
-_Headed = h11.Request | h11.Response | h11.InformationalResponse
-
 _REASON_BYTES: Final = 400
-_METHOD_CHARS: Final = 40
-_PLAIN_URL: Final = re.compile(r"(?i:http)://(?P<authority>[^/?#]*)(?P<path>[^#]*)(#.*)?")
-_HOP_BY_HOP: Final = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer upgrade host".split()
-)
-_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class EgressRequest:
     """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
     duration_ms: int
     """Until the connection was over."""
+    secrets: tuple[str, ...] = ()
+    """Names of those whose values went out in its headers, or whose placeholders it was refused for."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +80,15 @@ class Timeouts:
 
 
 @dataclass(frozen=True)
-class _Target:
-    method: str
-    host: str
-    port: int
-    path: bytes
-    """Path and query for a plain request; empty for CONNECT."""
+class Tls:
+    """To which ports requests go over TLS, though the inside has sent them without, so that values can be put into them.
+
+    That is so for hosts only that a secret is bound to.
+    """
+
+    ports: frozenset[int] = frozenset({443})
+    context: ssl.SSLContext | None = None
+    """What the other side is checked with; absent: the system's certificates."""
 
 
 @dataclass(frozen=True)
@@ -88,24 +99,29 @@ class _Way:
     addresses: tuple[Address, ...]
 
 
-class _Stopped(Exception):
-    """The request goes no further; `str()` of it is the sentence for whoever asked."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
 class Exchange:
     """One connection, from its first byte to its last."""
 
-    def __init__(self, inside: Side, allow: AllowList, resolve: Resolve, timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        inside: Side,
+        allow: AllowList,
+        resolve: Resolve,
+        *,
+        timeouts: Timeouts,
+        placeholders: Placeholders,
+        tls: Tls,
+    ) -> None:
         self._inside = inside
         self._outside: Side | None = None
         self._allow = allow
         self._resolve = resolve
         self._timeouts = timeouts
-        self._target: _Target | None = None
+        self._placeholders = placeholders
+        self._tls = tls
+        self._secrets: tuple[str, ...] = ()
+        self._misplaced: Misplaced | None = None
+        self._target: Target | None = None
         self._way: _Way | None = None
         self._reason: str | None = None
         self._address: str | None = None
@@ -120,9 +136,11 @@ class Exchange:
         try:
             async with asyncio.timeout(self._timeouts.total_s):
                 await self._run()
-        except _Stopped as stop:
+        except (Stopped, Misplaced) as stop:
+            if isinstance(stop, Misplaced):
+                self._way, self._secrets = None, (stop.name,)
             self._reason = str(stop)
-            await self._say(stop)
+            await self._say(stop if isinstance(stop, Stopped) else Stopped(403, str(stop)))
         except BaseException:
             if self._outside is not None:
                 self._outside.abort()
@@ -146,39 +164,73 @@ class Exchange:
             received_bytes=self._outside.received if self._outside else 0,
             started_at=self._started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             duration_ms=round((datetime.now(UTC) - self._started).total_seconds() * 1000),
+            secrets=self._secrets,
         )
 
     async def _run(self) -> None:
         request = await self._head()
         if request is None:
             return
-        self._target = target = _target(request)
+        self._target = target = target_of(request)
+        self._placeholders.refuse(request.target, "the URL", target.host, target.port)
         self._way = way = await self._way_to(target)
         self._outside = outside = await self._connect(target, way)
         if target.method == "CONNECT":
+            self._placeholders.refuse(head_of(request), "the head", target.host, target.port)
             await self._inside.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
-            await relay(self._inside, outside, idle_s=self._timeouts.idle_s)
-            return
-        if await self._pass_on(request, target, outside):
-            await relay(self._inside, outside, idle_s=self._timeouts.idle_s)
+            await self._tunnel(target, outside)
+        elif await self._pass_on(request, target, outside):
+            await self._relay(target, outside)
+
+    async def _tunnel(self, target: Target, outside: Side) -> None:
+        """Carry bytes; of a request that is not encrypted, read where a secret's value belongs."""
+        async with asyncio.timeout(self._timeouts.idle_s):
+            is_clear = bool(self._placeholders) and await says_http(self._inside, outside, self._timeouts.head_s)
+        if is_clear:
+            self._inside = self._inside.within()
+            request = await self._head()
+            if request is None:
+                return
+            self._placeholders.refuse(request.target, "the URL", target.host, target.port)
+            host = next((value for name, value in request.headers if name == b"host"), None)
+            inner = replace(target, path=request.target)
+            if not await self._pass_on(request, inner, outside, host=host):
+                return
+        await self._relay(target, outside)
+
+    async def _relay(self, target: Target, outside: Side) -> None:
+        watch = self._placeholders.watch("what was sent without encryption", target.host, target.port)
+
+        def look(data: bytes) -> bool:
+            try:
+                watch.look(data)
+            except Misplaced as misplaced:
+                self._misplaced = misplaced
+            return self._misplaced is None
+
+        try:
+            await relay(self._inside, outside, idle_s=self._timeouts.idle_s, look=look if self._placeholders else None)
+        finally:
+            if self._misplaced is not None:
+                raise self._misplaced
 
     async def _head(self) -> h11.Request | None:
         try:
             async with asyncio.timeout(self._timeouts.head_s):
                 event = await self._inside.next_event()
         except h11.RemoteProtocolError as error:
-            raise _Stopped(
+            raise Stopped(
                 error.error_status_hint, f"This is an HTTP proxy, and that was no request: {error}."
             ) from error
         except TimeoutError as error:
-            raise _Stopped(408, f"No whole request came within {self._timeouts.head_s:g} s.") from error
+            raise Stopped(408, f"No whole request came within {self._timeouts.head_s:g} s.") from error
         return event if isinstance(event, h11.Request) else None
 
-    async def _way_to(self, target: _Target) -> _Way:
-        where = _where(target.host, target.port)
+    async def _way_to(self, target: Target) -> _Way:
+        where = place_of(target.host, target.port)
         rule = self._allow.rule_for(target.host, target.port)
         if rule is None:
-            raise _Stopped(
+            raise Stopped(
                 403,
                 f"{where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
                 f"`--allow HOST[:PORT]`; it allows {self._allow}.",
@@ -189,59 +241,81 @@ class Exchange:
         checked = tuple(a for a in addresses if rule.is_loopback or self._allow.allows_address(a, target.port))
         if not checked:
             private = next(a for a in addresses if not is_public(a))
-            raise _Stopped(
+            raise Stopped(
                 403,
                 f"{where} leads to {plain(private)}, which is not a public address; the allow-list's entry {rule.entry} does "
                 f"not open it. Only an entry that names this address does.",
             )
         return _Way(rule.entry, checked)
 
-    async def _addresses(self, target: _Target) -> list[Address]:
+    async def _addresses(self, target: Target) -> list[Address]:
         try:
             async with asyncio.timeout(self._timeouts.connect_s):
                 addresses = await self._resolve(target.host, target.port)
         except (OSError, UnicodeError) as error:  # TimeoutError is an OSError
-            raise _Stopped(502, f"The name {target.host} could not be resolved: {_why(error)}.") from error
+            raise Stopped(502, f"The name {target.host} could not be resolved: {why(error)}.") from error
         if not addresses:
-            raise _Stopped(502, f"The name {target.host} has no address.")
+            raise Stopped(502, f"The name {target.host} has no address.")
         return addresses
 
-    async def _connect(self, target: _Target, way: _Way) -> Side:
+    async def _connect(self, target: Target, way: _Way) -> Side:
         last: OSError | None = None
         for address in way.addresses:
             try:
                 async with asyncio.timeout(self._timeouts.connect_s):
-                    streams = await asyncio.open_connection(str(address), target.port)
+                    streams = await asyncio.open_connection(str(address), target.port, **self._encryption(target))
             except OSError as error:
                 last = error
                 continue
             self._address = str(address)
             return Side(*streams, h11.CLIENT)
-        raise _Stopped(502, f"{_where(target.host, target.port)} did not answer: {_why(last)}.") from last
+        raise Stopped(502, f"{place_of(target.host, target.port)} did not answer: {why(last)}.") from last
 
-    async def _pass_on(self, request: h11.Request, target: _Target, outside: Side) -> bool:
+    def _encryption(self, target: Target) -> dict[str, Any]:
+        """Return how a connection for a request is to be encrypted."""
+        is_bound = target.method != "CONNECT" and self._placeholders.is_bound(target.host, target.port)
+        if not is_bound or target.port not in self._tls.ports:
+            return {}
+        return {"ssl": self._tls.context or _system_certificates(), "server_hostname": target.host}
+
+    async def _pass_on(self, request: h11.Request, target: Target, outside: Side, *, host: bytes | None = None) -> bool:
         """Carry one plain request and its response; return True when both sides agreed to speak something else."""
-        upgrade = _is_upgrade(request)
-        headers = [(b"Host", _host_header(target)), *_end_to_end(request, upgrade=upgrade)]
+        upgrade = is_upgrade(request)
+        headers = [
+            (b"Host", host or host_header(target, is_encrypted=bool(self._encryption(target)))),
+            *end_to_end(request, upgrade=upgrade),
+        ]
         if not upgrade:
             headers.append((b"Connection", b"close"))
+        if self._placeholders:
+            headers, self._secrets = self._placeholders.filled(headers, target.host, target.port)
         await outside.send(h11.Request(method=request.method, target=target.path, headers=headers))
         async with asyncio.timeout(self._timeouts.idle_s) as clock:
-            body = asyncio.ensure_future(self._carry_body(outside, clock))
+            body = asyncio.ensure_future(self._carry_body(target, outside, clock))
             try:
                 return await self._carry_response(outside, clock)
+            except Stopped:
+                if self._misplaced is not None:
+                    raise self._misplaced from None
+                raise
             finally:
                 body.cancel()
                 await asyncio.gather(body, return_exceptions=True)
 
-    async def _carry_body(self, outside: Side, clock: asyncio.Timeout) -> None:
+    async def _carry_body(self, target: Target, outside: Side, clock: asyncio.Timeout) -> None:
         """Carry the request's body. Where the other side stops reading it, its response still counts."""
+        watch = self._placeholders.watch("the body", target.host, target.port)
         try:
             while isinstance(event := await self._inside.next_event(), h11.Data):
                 self._touch(clock)
+                if self._placeholders:
+                    watch.look(bytes(event.data))
                 await outside.send(h11.Data(data=event.data))
             if isinstance(event, h11.EndOfMessage):
                 await outside.send(h11.EndOfMessage())
+        except Misplaced as misplaced:
+            self._misplaced = misplaced
+            outside.abort()
         except h11.RemoteProtocolError:
             outside.abort()  # the rest of the body will not come, so neither will a response
         except OSError:
@@ -253,14 +327,14 @@ class Exchange:
             self._touch(clock)
             match event:
                 case h11.InformationalResponse(status_code=101):
-                    headers = _end_to_end(event, upgrade=True)
+                    headers = end_to_end(event, upgrade=True)
                     await self._inside.send(h11.InformationalResponse(status_code=101, headers=headers))
                     return True
                 case h11.InformationalResponse():
-                    headers = _end_to_end(event)
+                    headers = end_to_end(event)
                     await self._inside.send(h11.InformationalResponse(status_code=event.status_code, headers=headers))
                 case h11.Response():
-                    headers = [*_end_to_end(event), (b"Connection", b"close")]
+                    headers = [*end_to_end(event), (b"Connection", b"close")]
                     await self._inside.send(
                         h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
                     )
@@ -270,18 +344,18 @@ class Exchange:
                     await self._inside.send(h11.EndOfMessage())
                     return False
                 case _:
-                    raise _Stopped(502, "The connection ended before there was a response.")
+                    raise Stopped(502, "The connection ended before there was a response.")
 
     async def _response_event(self, outside: Side) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
         try:
             return await outside.next_event()
         except (h11.RemoteProtocolError, ConnectionError) as error:
-            raise _Stopped(502, f"The response was cut off or is no HTTP: {error}.") from error
+            raise Stopped(502, f"The response was cut off or is no HTTP: {error}.") from error
 
     def _touch(self, clock: asyncio.Timeout) -> None:
         clock.reschedule(asyncio.get_running_loop().time() + self._timeouts.idle_s)
 
-    async def _say(self, stop: _Stopped) -> None:
+    async def _say(self, stop: Stopped) -> None:
         """Answer with the sentence, if there is still an answer to give."""
         if self._inside.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             return
@@ -300,66 +374,6 @@ class Exchange:
         await self._inside.send(h11.EndOfMessage())
 
 
-def _target(request: h11.Request) -> _Target:
-    method, text = request.method.decode("ascii"), request.target.decode("ascii")
-    if method == "CONNECT":
-        found = authority(text)
-        if found is None or found[1] is None:
-            raise _Stopped(400, "CONNECT needs HOST:PORT.")
-        return _Target(method, found[0], found[1], b"")
-    match = _PLAIN_URL.fullmatch(text)
-    if match is None:
-        raise _Stopped(400, "This is an HTTP proxy: it takes absolute http:// URLs, and CONNECT for everything else.")
-    found = authority(match["authority"])
-    if found is None:
-        raise _Stopped(400, "The URL has no host that could be looked up.")
-    path = match["path"] if match["path"].startswith("/") else "/" + match["path"]
-    return _Target(method[:_METHOD_CHARS], found[0], found[1] or 80, path.encode("ascii"))
-
-
-def _end_to_end(event: _Headed, *, upgrade: bool = False) -> list[tuple[bytes, bytes]]:
-    """Return the headers that are meant for the other end, and with `upgrade` those that ask for another protocol."""
-    named = {token for name, value in event.headers if name == b"connection" for token in _tokens(value)}
-    chunked = any(name == b"transfer-encoding" for name, _ in event.headers)
-    kept: list[tuple[bytes, bytes]] = []
-    for name, value in event.headers.raw_items():
-        lower = name.lower()
-        if lower in _HOP_BY_HOP or (lower in named and lower not in _FRAMING):
-            continue
-        if lower == b"content-length" and chunked:
-            continue  # both at once is how requests are smuggled
-        kept.append((name, value))
-    if upgrade:
-        kept += [(b"Connection", b"Upgrade"), *((b"Upgrade", v) for name, v in event.headers if name == b"upgrade")]
-    return kept
-
-
-def _is_upgrade(request: h11.Request) -> bool:
-    names = {name for name, _ in request.headers}
-    return b"upgrade" in names and any(
-        b"upgrade" in _tokens(value) for name, value in request.headers if name == b"connection"
-    )
-
-
-def _tokens(value: bytes) -> set[bytes]:
-    return {token.strip().lower() for token in value.split(b",")}
-
-
-def _host_header(target: _Target) -> bytes:
-    return (_where(target.host, target.port) if target.port != 80 else _bracketed(target.host)).encode("ascii")
-
-
-def _where(host: str, port: int) -> str:
-    return f"{_bracketed(host)}:{port}"
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _why(error: OSError | UnicodeError | None) -> str:
-    if isinstance(error, TimeoutError):
-        return "it took too long"
-    if isinstance(error, ConnectionRefusedError):
-        return "the connection was refused; usually nothing listens there"
-    return str(getattr(error, "strerror", None) or error)
+@cache
+def _system_certificates() -> ssl.SSLContext:
+    return ssl.create_default_context()

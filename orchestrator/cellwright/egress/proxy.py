@@ -17,9 +17,11 @@ from typing import Final, Self
 
 import h11
 
-from cellwright.egress.exchange import EgressRequest, Exchange, Resolve, Timeouts
+from cellwright.egress.exchange import EgressRequest, Exchange, Resolve, Timeouts, Tls
+from cellwright.egress.placeholders import Placeholders
 from cellwright.egress.relay import Side
 from cellwright.egress.rules import Address, AllowList
+from cellwright.secrets import NONE, Secrets
 
 MOST_CONNECTIONS: Final = 256
 """At once; Chromium opens at most 32 through a proxy and 255 WebSockets."""
@@ -38,6 +40,8 @@ class EgressProxy:
         *,
         timeouts: Timeouts | None = None,
         resolve: Resolve | None = None,
+        secrets: Secrets = NONE,
+        tls: Tls | None = None,
     ) -> None:
         """Read the allow-list; nothing listens yet.
 
@@ -47,6 +51,8 @@ class EgressProxy:
             on_request: Called in the event loop, once for each request, when that is over or was refused.
             timeouts: How long things may take; absent: the defaults.
             resolve: Turns names into addresses; absent: the system's resolver.
+            secrets: What stands for a placeholder, and where.
+            tls: Which requests that have such go out over TLS; absent: those to port 443.
 
         Raises:
             UsageError: An entry is not one.
@@ -56,6 +62,8 @@ class EgressProxy:
         self._on_request = on_request
         self._timeouts = timeouts or Timeouts()
         self._resolve = resolve or _ask_system
+        self._placeholders = Placeholders(secrets)
+        self._tls = tls or Tls()
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
 
@@ -114,7 +122,12 @@ class EgressProxy:
             inside.abort()
             return
         self._connections += 1
-        exchange = Exchange(inside, self._allow, self._resolve, self._timeouts)
+        exchange = Exchange(
+            *(inside, self._allow, self._resolve),
+            timeouts=self._timeouts,
+            placeholders=self._placeholders,
+            tls=self._tls,
+        )
         try:
             await exchange.run()
         except asyncio.CancelledError:

@@ -32,6 +32,17 @@ class Side:
         """Bytes given to the stream."""
         self.received = 0
         """Bytes that came from it."""
+        self._pushed_back = b""
+
+    def within(self) -> Side:
+        """Return a side for what is said within a tunnel that this side has asked for, and was given."""
+        side = Side(self._reader, self._writer, h11.SERVER)
+        side._pushed_back = self.conn.trailing_data[0] + self._pushed_back
+        return side
+
+    def push_back(self, data: bytes) -> None:
+        """Have bytes that were read be read again."""
+        self._pushed_back += data
 
     async def next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
         """Return the next HTTP event that came.
@@ -52,6 +63,9 @@ class Side:
 
     async def read(self) -> bytes:
         """Return some bytes; none at the stream's end."""
+        if self._pushed_back:
+            data, self._pushed_back = self._pushed_back, b""
+            return data
         data = await self._reader.read(_CHUNK)
         self.received += len(data)
         return data
@@ -65,7 +79,8 @@ class Side:
     async def end(self) -> None:
         """Say that nothing more will be sent."""
         with contextlib.suppress(OSError):
-            self._writer.write_eof()
+            if self._writer.can_write_eof():  # TLS cannot
+                self._writer.write_eof()
 
     async def close(self) -> None:
         """Close the stream once what was written has gone out, or could not for a while; safe to call twice."""
@@ -83,8 +98,14 @@ class Side:
         self._writer.transport.abort()
 
 
-async def relay(one: Side, other: Side, *, idle_s: float) -> None:
+async def relay(one: Side, other: Side, *, idle_s: float, look: Callable[[bytes], bool] | None = None) -> None:
     """Carry bytes both ways until both sides have ended, or none came for `idle_s` seconds.
+
+    Args:
+        one: A side.
+        other: The other one.
+        idle_s: The limit.
+        look: Is shown what is about to go from the first side to the second; if it says False, both are broken off.
 
     Raises:
         TimeoutError: Nothing came for too long.
@@ -96,14 +117,18 @@ async def relay(one: Side, other: Side, *, idle_s: float) -> None:
         def touch() -> None:
             clock.reschedule(loop.time() + idle_s)
 
-        group.create_task(_carry(one, other, touch))
-        group.create_task(_carry(other, one, touch))
+        group.create_task(_carry(one, other, touch, look))
+        group.create_task(_carry(other, one, touch, None))
 
 
-async def _carry(source: Side, sink: Side, touch: Callable[[], None]) -> None:
+async def _carry(source: Side, sink: Side, touch: Callable[[], None], look: Callable[[bytes], bool] | None) -> None:
     data = source.conn.trailing_data[0]
     while data or (data := await source.read()):
         touch()
+        if look is not None and not look(data):
+            sink.abort()
+            source.abort()
+            return
         try:
             await sink.write(data)
         except OSError:

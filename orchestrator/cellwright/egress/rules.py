@@ -69,13 +69,16 @@ class AllowList:
     rules: tuple[Rule, ...]
 
     @classmethod
-    def of(cls, entries: Sequence[str]) -> AllowList:
-        """Read the entries.
+    def of(cls, entries: Sequence[str], *, option: str = "--allow ") -> AllowList:
+        """Read the entries; `option` stands before one in an error.
 
         Raises:
             UsageError: One is not an entry; the message says why and how to write it.
         """
-        return cls(tuple(_rule(entry) for entry in entries))
+        try:
+            return cls(tuple(_rule(entry) for entry in entries))
+        except _NotAnEntry as error:
+            raise UsageError(f"{option}{error}") from None
 
     def __str__(self) -> str:
         return ", ".join(rule.entry for rule in self.rules) or "nothing"
@@ -198,8 +201,12 @@ def _address(host: str) -> Address | None:
         return None
 
 
-def _not_an_entry(entry: str, why: str) -> UsageError:
-    return UsageError(
-        f"--allow {entry[:200]!r}: {why}. Nothing was started. "
+class _NotAnEntry(Exception):
+    """What was given is no entry."""
+
+
+def _not_an_entry(entry: str, why: str) -> _NotAnEntry:
+    return _NotAnEntry(
+        f"{entry[:200]!r}: {why}. Nothing was started. "
         "Entries are HOST[:PORT], *.HOST[:PORT] or ADDRESS[:PORT], like example.com or 127.0.0.1:8000."
     )

@@ -68,6 +68,14 @@ can't be done, say so and why."""
 _NO_BROWSER: Final = """\
  This desktop was made without a browser: browser, context and page are not there, whatever the tools say of them."""
 
+_SECRETS: Final = """
+
+There are secrets whose values you never see; use them by name: {names}. `secrets.type("NAME")` types one into the field that has \
+the keyboard, so click into the field first; `secrets.header("NAME")` gives what to put into a header of a plain http:// request \
+to a host named with it, where the value takes its place; http://HOST:443/ goes out encrypted, and in an https:// request nothing \
+takes its place. In JavaScript both with await. Of what comes back, [secret NAME] stands for the \
+value, and a field that one was typed into shows dots."""
+
 WRAP_UP: Final = """\
 The budget of this task is spent ({what}); no further call will be executed. Write a short summary now: what is done, what \
 you saw that proves it, what is left, and what you would do next."""
@@ -93,19 +101,31 @@ class Rejected:
     type: Literal["rejected"] = "rejected"
 
 
-def instructions_for(files: Sequence[str], allow: Sequence[str], *, browser: bool = True) -> str:
+def instructions_for(
+    files: Sequence[str],
+    allow: Sequence[str],
+    *,
+    browser: bool = True,
+    secrets: Mapping[str, Sequence[str]] | None = None,
+) -> str:
     """Return the instructions for a session: what is there, how to work, when it is done.
 
     Args:
         files: Names of what was copied into the sandbox's home.
         allow: Entries of the egress allow-list.
         browser: Whether Chromium is there.
+        secrets: Names of the session's secrets, and the hosts that each is bound to.
     """
     there = (
         f"Files of the user in your working folder: {', '.join(files)}." if files else "Your working folder is empty."
     )
     network = f"Hosts that can be reached: {', '.join(allow)}." if allow else "No host can be reached over the network."
-    return f"{_INSTRUCTIONS}\n\n{there} {network}{'' if browser else _NO_BROWSER}"
+    kept = _SECRETS.format(names=", ".join(map(_with_hosts, *zip(*secrets.items(), strict=True)))) if secrets else ""
+    return f"{_INSTRUCTIONS}\n\n{there} {network}{'' if browser else _NO_BROWSER}{kept}"
+
+
+def _with_hosts(name: str, hosts: Sequence[str]) -> str:
+    return f"{name} (for {', '.join(hosts)})" if hosts else name
 
 
 def tools_for(

@@ -45,7 +45,9 @@ from cellwright.record.records import (
 )
 from cellwright.record.stored import StoredImage, StoredOutput, StoredText, screenshot_image, stored
 from cellwright.record.sync import Sync
+from cellwright.record.without_values import info_without_values, record_without_values
 from cellwright.sandbox.base import Spec
+from cellwright.secrets import NONE, Secrets
 from cellwright_kernel.wire import Cell, Output
 
 _BEGINNINGS: Final = (CellOpened, ModelRequest)
@@ -71,8 +73,7 @@ class Journal:
     """One run, open for writing. Threads may share it. Make one with `create` or `reopen`."""
 
     def __init__(self, folder: Path, info: RunInfo, fd: int, found: Scan, *, durable: bool, keep: Keep) -> None:
-        self.folder = folder
-        self.info = info
+        self.folder, self.info = folder, info
         self.blobs = Blobs(folder / "blobs")
         self._fd = fd
         self._lock = threading.RLock()
@@ -81,9 +82,10 @@ class Journal:
         self._turns = sum(isinstance(line.record, ModelResponse) for line in found.lines)
         self._keep, self._kept = keep, self.blobs.size_bytes()
         self._kept_by_cell: Counter[int] = Counter()
-        self._durable = durable
-        self._broken = False
+        self._durable, self._broken = durable, False
         self._sync = Sync(fd, folder)
+        self.secrets: Secrets = NONE
+        """Whose values no record may hold, whoever said them, and no blob as they are."""
 
     def __repr__(self) -> str:
         state = "closed" if self._fd < 0 else "open"
@@ -160,6 +162,7 @@ class Journal:
             RunFull: when the record would begin something, and the run has no room for what comes of it.
             RecordError: when the journal is closed, or cannot be written for another reason.
         """
+        record = record_without_values(record, self.secrets.hider)
         with self._lock:
             if self._fd < 0 or self._broken:
                 raise RecordError("The journal is closed; nothing more can be recorded in this run.")
@@ -180,7 +183,7 @@ class Journal:
         return line
 
     def blob(self, data: bytes, *, cell: int | None = None) -> str:
-        """Keep bytes and return their SHA-256, 64 hex digits; `keeps` tells whether there was room under the ceilings.
+        """Keep bytes and return their SHA-256, 64 hex digits; `keeps` tells whether there was room and no secret in them.
 
         Args:
             data: The bytes.
@@ -191,7 +194,7 @@ class Journal:
         """
         with self._lock:
             sha256 = Blobs.name(data)
-            if self.blobs.has(sha256) or not self._has_room(len(data), cell):
+            if self.blobs.has(sha256) or not self._has_room(len(data), cell) or self.secrets.hider.found_in(data):
                 return sha256
             self.blobs.write(data)
             self._kept += len(data)
@@ -347,6 +350,7 @@ def open_run(
     task: str | None = None,
     model: str | None = None,
     durable: bool = False,
+    secrets: Secrets = NONE,
 ) -> Journal:
     """Make the folder of a new run under a new id, and return its journal; raises as `Journal.create` does.
 
@@ -358,6 +362,7 @@ def open_run(
         task: The user's words; absent when no model is given a task.
         model: The model's name; absent when none drives.
         durable: Whether every record waits for fsync.
+        secrets: Whose values it may not hold.
     """
     info = RunInfo(
         run_id=new_run_id(),
@@ -368,7 +373,11 @@ def open_run(
         task=task,
         model=model,
     )
-    return Journal.create((runs or runs_folder()) / info.run_id, info, durable=durable)
+    journal = Journal.create(
+        (runs or runs_folder()) / info.run_id, info_without_values(info, secrets.hider), durable=durable
+    )
+    journal.secrets = secrets
+    return journal
 
 
 def _open(folder: Path) -> int:

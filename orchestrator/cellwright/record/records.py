@@ -7,6 +7,7 @@ those fields in `claimed`; every other field was observed outside. An absent fie
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
 
@@ -280,23 +281,13 @@ class Egress(_Record):
     """When it came: UTC, ISO 8601 with milliseconds and `Z`. `at` is when it was over."""
     duration_ms: int
     """Until it was over."""
+    secrets: tuple[str, ...] | None = None
+    """Names of those whose values went out in its headers, or whose placeholders it was refused for; absent: none."""
 
     @classmethod
     def of(cls, request: EgressRequest, *, cell: int | None = None) -> Self:
         """Return the record of what the egress proxy saw while this cell ran; absent: none did."""
-        return cls(
-            cell=cell,
-            method=request.method,
-            host=request.host,
-            port=request.port,
-            allowed=request.allowed,
-            reason=request.reason,
-            address=request.address,
-            sent_bytes=request.sent_bytes,
-            received_bytes=request.received_bytes,
-            started_at=request.started_at,
-            duration_ms=request.duration_ms,
-        )
+        return cls(cell=cell, **{**asdict(request), "secrets": request.secrets or None})
 
 
 class EgressMore(_Record):

@@ -54,6 +54,23 @@ class Limits(BaseModel):
     """Size of /tmp, of /dev/shm, of home and of what the kernel host itself keeps, each."""
 
 
+class SecretSpec(BaseModel):
+    """A secret that cells can use and never see. Its value stands nowhere in the Spec."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+    hosts: tuple[str, ...] = ()
+    """`HOST[:PORT]` entries, as for `allow`: in requests to these alone its placeholder is replaced, and into pages of these
+    alone it is typed. Empty: it is typed into any field, and has no placeholder."""
+
+
+def _once(secrets: tuple[SecretSpec, ...]) -> tuple[SecretSpec, ...]:
+    if len({secret.name for secret in secrets}) < len(secrets):
+        raise ValueError("a secret is named twice")
+    return secrets
+
+
 class Spec(BaseModel):
     """The description from which a backend makes a sandbox; the run records it."""
 
@@ -75,6 +92,8 @@ class Spec(BaseModel):
     """Folder of the caller into which new and changed files of the sandbox's home are copied at close."""
     env: Environment = Field(default_factory=dict)
     """Environment of the kernels, besides what they are born with."""
+    secrets: Annotated[tuple[SecretSpec, ...], AfterValidator(_once)] = ()
+    """Secrets by name, and the hosts each is bound to."""
     cell_deadline_s: float = Field(default=120.0, gt=0, allow_inf_nan=False)
     """Seconds until a cell is interrupted, unless the call or its code says otherwise."""
     deadline_limit_s: float = Field(default=3600.0, gt=0, allow_inf_nan=False)

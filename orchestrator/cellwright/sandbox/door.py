@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 import httpx2
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from cellwright.errors import BadPath, FileMissing, FileTooLarge, KernelEnded, SandboxLost, UsageError
+from cellwright.errors import BadPath, FileMissing, KernelEnded, SandboxLost, UsageError
+from cellwright.sandbox.refusals import raise_refusal, sentence_of
 from cellwright.sandbox.tunnel import Tunnel, TunnelRefused, open_tunnel
 from cellwright.sandbox.unix_transport import UnixTransport
+from cellwright.secrets import NONE, Secrets
+from cellwright.secrets.events import without_values
 from cellwright_kernel.wire import (
     EVENT,
     Channel,
@@ -32,6 +35,7 @@ from cellwright_kernel.wire import (
     KernelConnection,
     Language,
     Ready,
+    SecretAnswer,
 )
 
 SILENCE_S: Final = 5.0
@@ -58,10 +62,6 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _FILES: Final = TypeAdapter(list[FileInfo])
 
 
-class _Refusal(BaseModel):
-    error: str
-
-
 _Answer = TypeVar("_Answer", Ready, KernelConnection)
 
 
@@ -77,6 +77,9 @@ class Door:
         self._transport = transport
         self._is_closed = False
         self._socket_path: Path | None = None
+        self.secrets: Secrets = NONE
+        """Whose values nothing that comes out here may hold: no event, no name of a file and no word of an error. What is
+        in a file, a screenshot or a tunnel is as it is."""
 
     @classmethod
     def at(cls, socket_path: Path) -> Door:
@@ -109,7 +112,7 @@ class Door:
         """
         body = request.model_dump_json().encode()
         async with self._request("POST", "/cells", content=body, whole_s=None, may_refuse=False) as response:
-            async for event in _cell_events(response):
+            async for event in self._events(response):
                 yield event
 
     async def so_far(self) -> AsyncIterator[Event]:
@@ -119,7 +122,7 @@ class Door:
             SandboxLost: As with `execute`, or it took too long.
         """
         async with self._request("GET", "/cells/running", whole_s=SO_FAR_S, may_refuse=False) as response:
-            async for event in _cell_events(response):
+            async for event in self._events(response, is_unfinished=True):
                 if not isinstance(event, ClosedEvent):
                     yield event
 
@@ -130,8 +133,15 @@ class Door:
             SandboxLost: As with `execute`, or it took too long.
         """
         async with self._request("GET", "/late", whole_s=LATE_S, may_refuse=False) as response:
-            async for event in _cell_events(response):
+            async for event in self._events(response):
                 yield event
+
+    async def answer(self, number: int, said: SecretAnswer) -> None:
+        """Answer a cell that asked for a secret; it is typed, or given, after this has returned."""
+        body = said.model_dump_json().encode()
+        with suppress(FileMissing):  # whoever asked has given up
+            async with self._request("POST", f"/secrets/{number}", content=body, whole_s=ANSWER_S) as response:
+                await _bounded(response, 4096)
 
     async def interrupt(self, language: Language, number: int | None = None) -> None:
         """Ask the kernel to stop its cell and keep its variables.
@@ -177,7 +187,9 @@ class Door:
         except TunnelRefused as error:
             if error.status == KernelEnded.http_status:
                 raise KernelEnded from error
-            raise SandboxLost(f"The kernel host opened no tunnel (status {error.status}): {error.said}") from error
+            raise SandboxLost(
+                f"The kernel host opened no tunnel (status {error.status}): {self.secrets.hide(error.said)}"
+            ) from error
 
     async def screenshot(self, known: str | None = None) -> tuple[bytes, str] | None:
         """Take a screenshot of the whole desktop.
@@ -202,7 +214,10 @@ class Door:
         if len(path) > PATH_CHARS:
             raise _no_path(path)
         async with self._request("GET", "/files", params={"path": path}, whole_s=FILE_S) as response:
-            return _checked_list(await _bounded(response, 16 * 1024**2))
+            listed = _checked_list(await _bounded(response, 16 * 1024**2))
+        if not self.secrets:
+            return listed
+        return [info.model_copy(update={"path": self.secrets.hide(info.path)}) for info in listed]
 
     async def read_file(self, path: str) -> AsyncIterator[bytes]:
         """Yield a file's bytes, at most `FILE_BYTES` of them.
@@ -224,6 +239,12 @@ class Door:
         """Remove a file below the sandbox's home."""
         async with self._request("DELETE", _file_url(path), whole_s=ANSWER_S) as response:
             await _bounded(response, 4096)
+
+    def _events(self, response: httpx2.Response, *, is_unfinished: bool = False) -> AsyncIterator[Event]:
+        events = _cell_events(response)
+        if not self.secrets:
+            return events
+        return without_values(events, self.secrets.hider, is_unfinished=is_unfinished)
 
     @asynccontextmanager
     async def _request(
@@ -255,7 +276,8 @@ class Door:
                 response = await self._transport.handle_async_request(request)
                 try:
                     if response.is_error:
-                        _raise_for(response.status_code if may_refuse else 500, await _bounded(response, 64 * 1024))
+                        said = sentence_of(await _bounded(response, 64 * 1024))
+                        raise_refusal(response.status_code if may_refuse else 500, self.secrets.hide(said)[:500])
                     yield response
                 finally:
                     await response.aclose()
@@ -360,27 +382,3 @@ def _checked_list(data: bytes) -> list[FileInfo]:
 
 def _first(error: ValidationError) -> str:
     return str(error.errors(include_url=False, include_input=False)[0]["msg"])
-
-
-def _raise_for(status: int, body: bytes) -> None:
-    """Turn the kernel host's refusal into ours; its words are shown as its words, cut short."""
-    said = _sentence(body)[:500]
-    match status:
-        case 404:
-            raise FileMissing(f"There is no file there in the sandbox: {said}")
-        case 400 | 403:
-            raise BadPath(f"The sandbox refused the path: {said}")
-        case 413:
-            raise FileTooLarge(f"The sandbox refused the file: {said}")
-        case 409:
-            raise UsageError(f"The sandbox refused the request: {said}")
-        case _:
-            raise SandboxLost(f"The kernel host answered with status {status}: {said}")
-
-
-def _sentence(body: bytes) -> str:
-    """Return what a refusal says; what is none as it is."""
-    try:
-        return _Refusal.model_validate_json(body).error
-    except ValidationError:
-        return body.decode("utf-8", "replace")
