@@ -132,8 +132,7 @@ class Kernels:
         lane = self._lane(request.language)
         if self._running is not None:
             raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
-        cell = RunningCell(request, lane.take_outputs(), self._clock)
-        lane.running = cell
+        lane.running = cell = RunningCell(request, lane.take_outputs(), self._clock)
         if killed := self._memory.killed():
             cell.outputs.note(self._memory.others_killed(killed, between=True))
         while self._notices:
@@ -333,8 +332,7 @@ class Kernels:
 
     def _how_out_of_memory(self, kernel: KernelProcess, cell: RunningCell, *, is_dead: bool) -> str | None:
         """Say what became of a cell for want of memory; return how its kernel ended, if that was why."""
-        killed = self._memory.killed()
-        if killed and is_dead and kernel.was_killed:
+        if (killed := self._memory.killed()) and is_dead and kernel.was_killed:
             return self._memory.how_killed()
         if said := self._memory.said_of(killed, kernel.language, cell.failure, kernel.pid):
             cell.outputs.note(said)
