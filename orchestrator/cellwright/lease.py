@@ -161,7 +161,7 @@ async def lease(
     backend: Backend,
     spec: Spec,
     journal: Journal,
-    on_request: Callable[[EgressRequest], None],
+    on_connection: Callable[[], Callable[[EgressRequest], None]],
     secrets: Secrets = NONE,
 ) -> AsyncIterator[Lease]:
     """Give out a lease, not started yet; its sandbox and its way out end with it.
@@ -170,10 +170,10 @@ async def lease(
         backend: Makes the sandbox.
         spec: What it is made from.
         journal: Notes replacements, and keeps the files that enter.
-        on_request: Called with each request that asked for a way out.
+        on_connection: As `EgressProxy` takes it.
         secrets: What the way out may put into requests, and what nothing from inside may hold.
     """
-    async with _egress(spec, on_request, secrets) as socket:
+    async with _egress(spec, on_connection, secrets) as socket:
         given = Lease(backend, spec, journal, socket, secrets)
         try:
             yield given
@@ -183,7 +183,7 @@ async def lease(
 
 @asynccontextmanager
 async def _egress(
-    spec: Spec, on_request: Callable[[EgressRequest], None], secrets: Secrets
+    spec: Spec, on_connection: Callable[[], Callable[[EgressRequest], None]], secrets: Secrets
 ) -> AsyncIterator[Path | None]:
     if not spec.allow:
         yield None
@@ -193,7 +193,7 @@ async def _egress(
     kept = kept_folder(folder)
     path = folder / "proxy.sock"
     try:
-        async with EgressProxy(spec.allow, path, on_request=on_request, secrets=secrets):
+        async with EgressProxy(spec.allow, path, on_connection=on_connection, secrets=secrets):
             path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
             yield path
     finally:

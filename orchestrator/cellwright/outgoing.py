@@ -7,7 +7,9 @@ a million times cannot fill the run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from cellwright.egress import EgressRequest
@@ -30,23 +32,28 @@ class Outgoing:
         self._journal = journal
         self._executing = executing
         self._cell: int | None = None
-        self._recorded = 0
-        self._more: records.EgressMore | None = None
+        self._recorded = Counter[int | None]()
+        self._more: dict[int | None, records.EgressMore] = {}
 
-    def note(self, request: EgressRequest) -> None:
-        """Record a request that is over, or count it."""
+    def began(self) -> Callable[[EgressRequest], None]:
+        """A connection has come: it is the running cell's, however long it lasts. Return what is told of its request."""
         cell = self._executing()
         if cell != self._cell:
             self.settle()
-            self._cell, self._recorded = cell, 0
-        if self._recorded < REQUESTS:
-            self._recorded += 1
+            self._cell = cell
+            del self._recorded[None]
+        return partial(self._note, cell)
+
+    def _note(self, cell: int | None, request: EgressRequest) -> None:
+        """Record a request that is over, or count it."""
+        if self._recorded[cell] < REQUESTS:
+            self._recorded[cell] += 1
             self._journal.append(records.Egress.of(request, cell=cell))
         else:
-            self._more = (self._more or records.EgressMore(cell=cell)).with_one(request)
+            self._more[cell] = self._more.get(cell, records.EgressMore(cell=cell)).with_one(request)
 
     def settle(self) -> None:
         """Record how many were only counted, if any were."""
-        more, self._more = self._more, None
-        if more is not None:
+        while self._more:
+            _, more = self._more.popitem()
             self._journal.append(more)

@@ -104,7 +104,7 @@ class Session:
         session: Session | None = None
         outgoing = Outgoing(journal, lambda: session.executing if session else None)
         try:
-            async with lease(backend, spec, journal, outgoing.note, kept) as given:
+            async with lease(backend, spec, journal, outgoing.began, kept) as given:
                 session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
                 journal.append(
                     records.SessionOpened(

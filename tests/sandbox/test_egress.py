@@ -178,8 +178,7 @@ async def test_every_program_goes_the_way_out_untold_and_is_in_the_journal_with_
         for name, (language, code, port, says) in rows.items():
             cell = await session.execute(code.replace("HOST", f"app.example:{port}"), language=language, deadline_s=30)
             assert says in cell.text, (name, cell.text)
-            if name in WAYS:  # a tunnel is told of when it is over, which may be later
-                asked[cell.number] = ("app.example", True)
+            asked[cell.number] = ("app.example", True)
             # pip tells why only of a tunnel, and when it tries again
             code = code.replace("http://", "https://") if name == "pip" else code  # noqa: PLW2901
             cell = await session.execute(code.replace("HOST", "refused.example"), language=language, deadline_s=30)

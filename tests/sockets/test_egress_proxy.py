@@ -103,7 +103,7 @@ async def proxy(
         return [ip_address(address) for address in addresses]
 
     socket = folder / f"p{next(_NUMBERS)}"
-    async with EgressProxy(allow, socket, told.append, timeouts=timeouts, resolve=resolve):
+    async with EgressProxy(allow, socket, lambda: told.append, timeouts=timeouts, resolve=resolve):
         yield socket, told
     assert not socket.exists()
 
@@ -349,7 +349,7 @@ async def test_a_record_that_cannot_be_written_does_not_end_the_proxy(
     def full(_: EgressRequest) -> None:
         raise OSError(28, "No space left on device")
 
-    async with EgressProxy(["example.org"], tmp_path / "p", full):
+    async with EgressProxy(["example.org"], tmp_path / "p", lambda: full):
         for _ in range(2):
             assert (await ask(tmp_path / "p", b"GET http://x.example/ HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 403 ")
     assert "could not be recorded" in caplog.text

@@ -33,7 +33,7 @@ async def proxy(
     secrets = Secrets({"KEY": VALUE, "TYPED": "never sent"}, {"KEY": hosts})
     socket = folder / f"s{next(_numbers)}"
     allow = (f"127.0.0.1:{port}", f"localhost:{port}")
-    async with EgressProxy(allow, socket, told.append, secrets=secrets):
+    async with EgressProxy(allow, socket, lambda: told.append, secrets=secrets):
         yield socket, secrets.placeholders["KEY"], told
 
 

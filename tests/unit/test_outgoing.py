@@ -31,12 +31,12 @@ def test_a_cell_that_asks_without_end_is_recorded_so_far_and_then_counted() -> N
     with open_run(session_id="s", driver="library", spec=Spec()) as journal:
         outgoing = Outgoing(journal, lambda: executing[0])
         for number in range(REQUESTS + 40):
-            outgoing.note(replace(ASKED, allowed=number % 2 == 0))
+            outgoing.began()(replace(ASKED, allowed=number % 2 == 0))
         executing[0] = None
-        outgoing.note(ASKED)
+        outgoing.began()(ASKED)
         executing[0] = 2
         for _ in range(REQUESTS + 1):
-            outgoing.note(ASKED)
+            outgoing.began()(ASKED)
         outgoing.settle()
         outgoing.settle()
     run = read_run(journal.folder)
@@ -54,3 +54,18 @@ def test_a_cell_that_asks_without_end_is_recorded_so_far_and_then_counted() -> N
     totals = totals_of(run)
     assert (totals.egress_allowed, totals.egress_refused) == (1522, 520)
     assert run.records[0].started_at == ASKED.started_at
+
+
+def test_a_connection_that_outlasts_its_cell_is_that_cells() -> None:
+    executing: list[int | None] = [1]
+    with open_run(session_id="s", driver="library", spec=Spec()) as journal:
+        outgoing = Outgoing(journal, lambda: executing[0])
+        told = [outgoing.began() for _ in range(REQUESTS + 2)]
+        executing[0] = 2
+        outgoing.began()(ASKED)
+        for tell in told:
+            tell(ASKED)
+        outgoing.began()(ASKED)
+        outgoing.settle()
+    kinds = [(type(record), record.cell) for record in read_run(journal.folder).records[:-1]]
+    assert kinds == [(Egress, 2), *[(Egress, 1)] * REQUESTS, (Egress, 2), (EgressMore, 1)]

@@ -1,6 +1,6 @@
 """The forward proxy of one session, on a Unix socket that only its sandbox is given.
 
-Flows in: the allow-list, and connections. Flows out: a call of `on_request` for each request, when it is over.
+Flows in: the allow-list, and connections. Flows out: a call for each request, when it is over.
 Decided here: how many connections at once; that nothing which comes in can end the proxy; that closing it ends every
 connection and waits for them.
 """
@@ -36,7 +36,7 @@ class EgressProxy:
         self,
         allow: Sequence[str],
         socket_path: Path,
-        on_request: Callable[[EgressRequest], None] | None = None,
+        on_connection: Callable[[], Callable[[EgressRequest], None]] | None = None,
         *,
         timeouts: Timeouts | None = None,
         resolve: Resolve | None = None,
@@ -48,7 +48,8 @@ class EgressProxy:
         Args:
             allow: Entries like `example.com`, `*.example.com:443`, `127.0.0.1:8000`, `localhost:8000`.
             socket_path: Where it will listen; the file is removed at the end.
-            on_request: Called in the event loop, once for each request, when that is over or was refused.
+            on_connection: Called in the event loop when a connection comes; what it returns is called once with what was
+                asked for on it, when that is over or was refused.
             timeouts: How long things may take; absent: the defaults.
             resolve: Turns names into addresses; absent: the system's resolver.
             secrets: What stands for a placeholder, and where.
@@ -59,7 +60,7 @@ class EgressProxy:
         """
         self._allow = AllowList.of(allow)
         self._socket_path = socket_path
-        self._on_request = on_request
+        self._on_connection = on_connection
         self._timeouts = timeouts or Timeouts()
         self._resolve = resolve or _ask_system
         self._placeholders = Placeholders(secrets)
@@ -122,6 +123,7 @@ class EgressProxy:
             inside.abort()
             return
         self._connections += 1
+        tell = self._on_connection() if self._on_connection is not None else None
         exchange = Exchange(
             *(inside, self._allow, self._resolve),
             timeouts=self._timeouts,
@@ -139,16 +141,18 @@ class EgressProxy:
             inside.abort()
         finally:
             self._connections -= 1
-            self._tell(exchange.outcome())
+            if tell is not None:
+                _tell(tell, exchange.outcome())
             await inside.close()
 
-    def _tell(self, request: EgressRequest | None) -> None:
-        if request is None or self._on_request is None:
-            return
-        try:
-            self._on_request(request)
-        except Exception:
-            _log.exception("An egress request could not be recorded: %s", request)
+
+def _tell(tell: Callable[[EgressRequest], None], request: EgressRequest | None) -> None:
+    if request is None:
+        return
+    try:
+        tell(request)
+    except Exception:
+        _log.exception("An egress request could not be recorded: %s", request)
 
 
 def _broke_off(error: Exception) -> bool:

@@ -263,7 +263,7 @@ class Egress(_Record):
 
     type: Literal["egress"] = "egress"
     cell: int | None = None
-    """Number of the cell that ran when it ended; absent between cells."""
+    """Number of the cell that ran when its connection came; absent between cells."""
     method: str
     """`CONNECT`, or the HTTP method of a plain request."""
     host: str

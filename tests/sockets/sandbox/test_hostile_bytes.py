@@ -271,7 +271,11 @@ def test_whatever_is_asked_of_the_proxy_leads_nowhere_but_where_it_may(pieces: l
         times = Timeouts(head_s=0.2, connect_s=0.2, idle_s=0.2, total_s=1)
         async with (
             EgressProxy(
-                ["allowed.example.org", "allowed.example.org:443"], path, told.append, timeouts=times, resolve=resolve
+                ["allowed.example.org", "allowed.example.org:443"],
+                path,
+                lambda: told.append,
+                timeouts=times,
+                resolve=resolve,
             ),
             asyncio.timeout(10),
         ):
