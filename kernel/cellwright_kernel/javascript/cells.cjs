@@ -8,11 +8,12 @@
 
 const { types } = require('node:util');
 const { describe, describeSyntax, interrupted, interruptedAfter } = require('./errors.cjs');
-const { Source } = require('./source.cjs');
+const { Boxed, Source } = require('./source.cjs');
 const { own } = require('./own.cjs');
 const { valueText } = require('./values.cjs');
 
 const { Promise, setImmediate } = globalThis;
+const { unpacked } = Boxed;
 const allSettled = Promise.allSettled.bind(Promise);
 
 class Cells {
@@ -101,7 +102,7 @@ class Cells {
       return this.#end(running, { __proto__: null, failure: describeSyntax(running.source.failure(outcome), running.source.code) });
     }
     if ('thrown' in outcome) return this.#end(running, { __proto__: null, failure: describe(outcome.thrown) });
-    const value = running.source.isBoxed ? outcome.value[outcome.value.length - 1] : outcome.value;
+    const value = unpacked(outcome.value);
     if (!types.isPromise(value)) return this.#afterPictures(running, value);
     own.then(
       value,

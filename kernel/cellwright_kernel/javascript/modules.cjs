@@ -8,7 +8,7 @@ const { createRequire, registerHooks } = require('node:module');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { havePatience } = require('./patient.cjs');
-const { IMPORT, IMPORT_META } = require('./source.cjs');
+const { IMPORT, IMPORT_META, KEEP, keep } = require('./source.cjs');
 const { Unfinished, loadNeeded, NEEDED_MS, PLAYWRIGHT_MS } = require('./unfinished.cjs');
 
 const { Object, SyntaxError, process } = globalThis;
@@ -48,6 +48,7 @@ class Modules {
     const module = { exports: {}, id: '<cell>', filename: place(), loaded: true, children: [], paths: [], require };
     define({ require, module, exports: module.exports });
     define({ [IMPORT]: load }, false);
+    Object.defineProperty(globalThis, KEEP, { value: keep });
     Object.defineProperties(globalThis, {
       __filename: { get: place, set: replace('__filename'), configurable: true },
       __dirname: { get: () => process.cwd(), set: replace('__dirname'), configurable: true },

@@ -2,9 +2,9 @@
 //
 // Flows in: code as the model wrote it, and that it did not compile. Flows out: text to evaluate, with every line where it
 // was. Decided here: what is changed: `import` and `export`, which evaluation does not know; a last statement in braces, which
-// is an object if it can be one; and a last expression, which is put into an array: of an object the inspector hands out an
-// id, of a text several copies, of which 400 MiB were the kernel's end. To parse a cell takes 0.05 ms. What does not compile
-// is tried again without its TypeScript types.
+// is an object if it can be one; and a last expression, whose value is passed on in a box where it is a large text: of an
+// object the inspector hands out an id, of a text several copies, of which 400 MiB were the kernel's end. To parse a cell takes
+// 0.05 ms, to have a value in a box 0.1. What does not compile is tried again without its TypeScript types.
 'use strict';
 
 const acorn = require('internal/deps/acorn/acorn/dist/acorn');
@@ -24,6 +24,8 @@ const PARSE = {
 /** What stands in the place of `import` and `import.meta`, of the same length. */
 const IMPORT = 'esmod$';
 const IMPORT_META = 'import_meta';
+const KEEP = 'cell_value$';
+const COPIED_CHARS = 64 * 1024;
 
 const MODULE_WORD = /\b(import|export)\b/;
 const STATEMENT_IN_BRACES = /(^|[;\n])[ \t]*\{/;
@@ -38,7 +40,6 @@ class Source {
   constructor(code, number) {
     this.code = code;
     this.number = number;
-    this.isBoxed = false; // whether the value that evaluation gives is an array with the cell's value in it, last
     setShift(number, null);
   }
 
@@ -79,13 +80,12 @@ class Source {
     if (tree && MODULE_WORD.test(code)) edits.push(...moduleEdits(tree, code));
     const at = mayEndInObject(code) ? objectAt(tree, code) : -1;
     const last = at < 0 ? lastExpression(tree) : null;
-    this.isBoxed = last !== null;
-    if (at >= 0) edits.push(...this.#enclosed(code, at, code.trimEnd().length, '()'));
-    else if (last) edits.push(...this.#enclosed(code, last.start, last.end - (code[last.end - 1] === ';'), '[]'));
+    if (at >= 0) edits.push(...this.#enclosed(code, at, code.trimEnd().length, '(', ')'));
+    else if (last) edits.push(...this.#enclosed(code, last.start, last.end - (code[last.end - 1] === ';'), `${KEEP}((`, '))'));
     return `${edited(code, edits)}\n//# sourceURL=<cell-${this.number}>`;
   }
 
-  #enclosed(code, start, end, [open, close]) {
+  #enclosed(code, start, end, open, close) {
     const opening = start === 0 ? open : `;${open}`;
     const line = code.slice(0, start).split('\n').length;
     setShift(this.number, [line, start - code.lastIndexOf('\n', start - 1) - 1, opening.length]);
@@ -94,6 +94,25 @@ class Source {
       [end, end, close],
     ];
   }
+}
+
+/** A value that the inspector would copy. */
+class Boxed {
+  #value;
+
+  constructor(value) {
+    this.#value = value;
+  }
+
+  static unpacked(value) {
+    return typeof value === 'object' && value !== null && #value in value ? value.#value : value;
+  }
+}
+
+/** What a cell's last expression is given to, under the name of `KEEP`. */
+function keep(value) {
+  const isCopied = typeof value === 'string' ? value.length > COPIED_CHARS : typeof value === 'bigint' || typeof value === 'symbol';
+  return isCopied ? new Boxed(value) : value;
 }
 
 function parsed(code) {
@@ -226,4 +245,4 @@ function placeByParser(code) {
   }
 }
 
-module.exports = { Source, IMPORT, IMPORT_META };
+module.exports = { Source, Boxed, keep, IMPORT, IMPORT_META, KEEP };
