@@ -66,7 +66,7 @@ async def test_everything_is_in_groups_that_go_with_the_sandbox(tmp_path: Path) 
     is_held = "by cgroup" in limits["memory_bytes"]
     assert "3489660928 for each process of cells by rlimit" in limits["memory_bytes"]
     assert is_held == (
-        "4294967296 for the whole sandbox, of it 2147483648 for its browser, by cgroup" in limits["memory_bytes"]
+        "4294967296 for the whole sandbox, of it 3489660928 for its browser, by cgroup" in limits["memory_bytes"]
     )
     if not is_held:
         assert set(map(frozenset, parts.values())) == {frozenset()}

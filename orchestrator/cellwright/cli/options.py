@@ -114,7 +114,7 @@ class SpecOptions:
         typer.Option(
             "--memory",
             metavar="SIZE",
-            help=f"Memory of the whole sandbox, such as 2G, as far as it can be held here; half of it may be the browser's. "
+            help="Memory of the whole sandbox, such as 2G, as far as it can be held here. "
             f"Default: {_DEFAULT.limits.memory_bytes // 1024**3}G.",
         ),
     ] = None

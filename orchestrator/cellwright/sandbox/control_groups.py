@@ -36,6 +36,8 @@ _HOST: Final = "host"
 """The part that the sandbox starts in; the kernel host and the desktop stay there."""
 _PARTS: Final[tuple[GroupPart, ...]] = ("cells", "browser")
 _PERIOD_US: Final = 100_000
+_KERNELS_BYTES: Final = 768 * 1024**2
+"""What the browser leaves to kernels and desktop; two idle kernels have 250 MiB, and thirty large canvases took 2 GiB."""
 _GONE_S: Final = 2.0
 """Seconds that a group whose processes have all ended may still count as in use; a millisecond is usual."""
 _LOOK_EVERY_S: Final = 0.01
@@ -208,8 +210,8 @@ def control_groups(limits: Limits, *, proc: Path = _SELF) -> ControlGroups:
 
 
 def browser_bytes(limits: Limits) -> int:
-    """Return how much memory the browser may have where it is held apart: half, so that as much is left to cells."""
-    return limits.memory_bytes // 2
+    """Return how much memory the browser may have where it is held apart: at its limit, a kernel still has some."""
+    return max(limits.memory_bytes - _KERNELS_BYTES, limits.memory_bytes // 2)
 
 
 def _first_usable(version: Version, controllers: tuple[Controller, ...], limits: Limits, proc: Path) -> Tree | str:
