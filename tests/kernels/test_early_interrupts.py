@@ -72,11 +72,12 @@ async def test_what_is_said_of_a_cell_that_ends_about_its_deadline_is_true(kerne
     )
     texts = [text for said in says for text in said.values()]
     sentence = closed.last_word or ""
-    assert sentence.startswith(("The cell was interrupted at its", NOT_YET)) == ("to the end" not in texts)
+    is_interrupted = sentence.startswith(("The cell was interrupted at its", NOT_YET))
+    has_ended = sentence.startswith("An interrupt came at its deadline of")
     assert "Usually one of them hangs" not in sentence
-    assert sentence.startswith("An interrupt came at its deadline of") == (
-        "to the end" in texts and closed.status == "timeout"
-    )
+    # it may hit when the last word is out and the code has not ended yet
+    assert is_interrupted or "to the end" in texts
+    assert (is_interrupted or has_ended) == (closed.status == "timeout")
 
 
 async def test_a_cell_that_catches_its_interrupt_is_said_to_have_ended_without_an_error(kernels, numbers):
