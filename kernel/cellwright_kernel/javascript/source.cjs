@@ -27,6 +27,11 @@ const IMPORT_META = 'import_meta';
 const KEEP = 'cell_value$';
 const COPIED_CHARS = 64 * 1024;
 
+/** A line without anything in which a bracket might not be one (texts, comments, patterns), and without an end of a statement. */
+const PLAIN = /^[^\n\r\u2028\u2029;'"`/{}<#]{1,1000}$/;
+const STATEMENT =
+  /^\s*(?:async|break|class|const|continue|debugger|do|export|for|function|if|import|let|return|static|switch|throw|try|using|var|while|with|yield)(?![\w$])|\bimport\b/;
+
 const MODULE_WORD = /\b(import|export)\b/;
 const STATEMENT_IN_BRACES = /(^|[;\n])[ \t]*\{/;
 const BRACE = /(?<=^|[;\n][ \t]*)\{/g;
@@ -36,6 +41,7 @@ class Source {
   #stripped = null; // the code without its types, once that was tried
   #first = null; // how it failed at first
   #typeError = null;
+  #isPlain = false;
 
   constructor(code, number) {
     this.code = code;
@@ -45,11 +51,17 @@ class Source {
 
   /** What to evaluate at first. */
   first() {
-    return this.#prepared(this.code);
+    this.#isPlain = isPlainExpression(this.code);
+    if (!this.#isPlain) return this.#prepared(this.code);
+    return this.#named(edited(this.code, this.#enclosed(this.code, 0, this.code.length, `${KEEP}((`, '))')));
   }
 
   /** What to evaluate after it did not compile; null when there is nothing else to try. */
   next(failure) {
+    if (this.#isPlain) {
+      this.#isPlain = false;
+      return this.#prepared(this.code);
+    }
     if (this.#first) return null;
     this.#first = failure;
     try {
@@ -82,7 +94,11 @@ class Source {
     const last = at < 0 ? lastExpression(tree) : null;
     if (at >= 0) edits.push(...this.#enclosed(code, at, code.trimEnd().length, '(', ')'));
     else if (last) edits.push(...this.#enclosed(code, last.start, last.end - (code[last.end - 1] === ';'), `${KEEP}((`, '))'));
-    return `${edited(code, edits)}\n//# sourceURL=<cell-${this.number}>`;
+    return this.#named(edited(code, edits));
+  }
+
+  #named(text) {
+    return `${text}\n//# sourceURL=<cell-${this.number}>`;
   }
 
   #enclosed(code, start, end, open, close) {
@@ -113,6 +129,17 @@ class Boxed {
 function keep(value) {
   const isCopied = typeof value === 'string' ? value.length > COPIED_CHARS : typeof value === 'bigint' || typeof value === 'symbol';
   return isCopied ? new Boxed(value) : value;
+}
+
+/** Whether code is, if it compiles at all, one expression: it needs no parser to be put in brackets. */
+function isPlainExpression(code) {
+  if (!PLAIN.test(code) || STATEMENT.test(code)) return false;
+  let depth = 0;
+  for (let at = 0; at < code.length; at++) {
+    if (code[at] === '(') depth++;
+    else if (code[at] === ')' && --depth < 0) return false;
+  }
+  return depth === 0;
 }
 
 function parsed(code) {
