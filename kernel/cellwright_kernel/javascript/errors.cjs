@@ -131,8 +131,13 @@ function stackOf({ name, stack }) {
 
 /** The same for code that does not compile, with the line and a caret. */
 function describeSyntax({ syntaxError, line, column, number, hint }, code) {
+  const all = code.trimEnd().split(/\r\n|[\n\r\u2028\u2029]/);
+  if (line > all.length) { // what is missing at the end is missed on the line that gives the cell its name, after the code
+    line = all.length;
+    column = all[line - 1].length + 1;
+  }
   const lines = [`<cell ${number}>:${line}`];
-  const source = code.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1];
+  const source = all[line - 1];
   if (source !== undefined) {
     const from = Math.max(0, column - 100);
     const gap = source.slice(from, column - 1).replace(/[^\t]/g, ' ');
