@@ -28,6 +28,7 @@ from typing import Final, Literal
 
 from cellwright.sandbox.base import Limits
 from cellwright.sandbox.keeper import Kept, kept_group
+from cellwright.sandbox.memory_shares import browser_bytes
 from cellwright_kernel.wire import GroupPart
 
 _SELF: Final = Path("/proc/self")
@@ -36,8 +37,6 @@ _HOST: Final = "host"
 """The part that the sandbox starts in; the kernel host and the desktop stay there."""
 _PARTS: Final[tuple[GroupPart, ...]] = ("cells", "browser")
 _PERIOD_US: Final = 100_000
-_KERNELS_BYTES: Final = 768 * 1024**2
-"""What the browser leaves to kernels and desktop; two idle kernels have 250 MiB, and thirty large canvases took 2 GiB."""
 _GONE_S: Final = 2.0
 """Seconds that a group whose processes have all ended may still count as in use; a millisecond is usual."""
 _LOOK_EVERY_S: Final = 0.01
@@ -207,11 +206,6 @@ def control_groups(limits: Limits, *, proc: Path = _SELF) -> ControlGroups:
         first = _first_usable("v1", (controller,), limits, proc)
         found[controller] = first if isinstance(first, Tree) else f"{second}; {first}"
     return ControlGroups(found["memory"], found["cpu"])
-
-
-def browser_bytes(limits: Limits) -> int:
-    """Return how much memory the browser may have where it is held apart: at its limit, a kernel still has some."""
-    return max(limits.memory_bytes - _KERNELS_BYTES, limits.memory_bytes // 2)
 
 
 def _first_usable(version: Version, controllers: tuple[Controller, ...], limits: Limits, proc: Path) -> Tree | str:
