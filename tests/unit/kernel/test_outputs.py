@@ -141,15 +141,6 @@ def test_late_output_is_counted_whole_where_it_is_not_kept(gathered):
     )
 
 
-def test_only_where_late_output_is_cut_it_is_said_that_a_process_waits(gathered):
-    slowed = "a process that its cell left running waits where it writes more than 2 MiB a second."
-    gathered.outputs.add(wrote("y" * 20_000), of_cell=1)
-    gathered.outputs.add(wrote("short\n"), of_cell=2)
-    late, short, own = gathered.texts(wrote("x" * 20_000))
-    assert [slowed in text for text in (late, short, own)] == [True, False, False]
-    assert [text.count("the code ran as if nothing was") for text in (late, own)] == [0, 1]
-
-
 def test_one_thing_in_several_encodings_is_one_item(gathered):
     data = {"text/plain": "<Image>", "image/png": picture(), "image/jpeg": picture(form="JPEG")}
     assert [o.media_type for o in gathered.of(shown(data))] == ["image/png"]
