@@ -37,7 +37,7 @@ sys.stdin.read()
 """
 
 
-def test_what_was_ours_is_gone_after_a_kill_and_what_was_let_go_is_not(tmp_path: Path) -> None:
+def test_what_was_ours_is_gone_after_a_kill_and_what_was_called_off_is_not(tmp_path: Path) -> None:
     ours, others, group = (tmp_path / name for name in ("our's\n own", "others", "group"))
     for folder in (ours, others, group):
         folder.mkdir()
