@@ -24,6 +24,10 @@ def needs(engine: str) -> pytest.MarkDecorator:
     return pytest.mark.engine(engine)
 
 
+EACH = [pytest.param(engine, marks=needs(engine)) for engine in ("podman", "docker")]
+"""Rows for what each of them has to keep."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "engine(name): needs this engine of OCI images, and the sandbox image in it")
 
@@ -54,6 +58,14 @@ def has_image(engine: str) -> bool:
         [engine, "image", "inspect", Spec().image], capture_output=True, check=False, timeout=ANSWER_S
     )
     return asked.returncode == 0
+
+
+def name_of(engine: str, pid: int) -> str:
+    """Return the name of the sandbox whose first process this is; others may start and end some at the same time."""
+    asked = [engine, "inspect", "--format", "{{.State.Pid}} {{.Name}}", *names(engine)]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=ANSWER_S).stdout
+    by_pid = dict(line.split() for line in told.splitlines())
+    return str(by_pid[str(pid)]).removeprefix("/")
 
 
 def names(engine: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 Flows in: texts of any length. Flows out: texts within the ceilings, and beside a cut one the whole, as far as it is
 kept. Decided here: the numbers; that a cut is made in the middle, on the borders of lines, and says how much is
-missing, that the code was not affected, and how to see the rest.
+missing, how far the code was affected, and how to see the rest.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import Final
+
+from cellwright_kernel.late_pace import BYTES_PER_S
 
 ITEM_CHARS: Final = 12_000
 CELL_CHARS: Final = 60_000
@@ -19,6 +21,11 @@ CELL_BYTES: Final = 16 * 1024**2
 KEPT_BYTES: Final = 64 * 1024**2
 """Of the whole texts of one cell's cut outputs; what is beyond is only counted."""
 
+_NO_EFFECT: Final = "Only what is shown was cut; the code ran as if nothing was."
+_LATE_EFFECT: Final = (
+    "Only what is shown was cut, but a process that its cell left running waits where it writes more than "
+    f"{BYTES_PER_S // 1024**2} MiB a second."
+)
 _MARK_CHARS: Final = 400
 """Room for the sentence that marks a cut."""
 
@@ -78,19 +85,24 @@ class LongText:
         for start in range(0, len(self._kept), size_bytes):
             yield decoder.decode(self._kept[start : start + size_bytes])
 
-    def shown(self, limit: int = ITEM_CHARS) -> tuple[str, int]:
-        """Return the text within `limit` characters, and how many were cut out of its middle."""
+    def shown(self, limit: int = ITEM_CHARS, *, is_late: bool = False) -> tuple[str, int]:
+        """Return the text within `limit` characters, and how many were cut out of its middle.
+
+        Args:
+            limit: Most characters.
+            is_late: Whether it was written after its cell had ended.
+        """
         if self.chars <= limit and not self._has_gap:
             return self.whole() + self._tail, 0
         # four bytes are the longest character; so much holds either half
         head = self._kept[: 4 * limit].decode(errors="ignore")
         if self._has_gap:
-            return _cut(head, self._tail, self.chars, limit)
+            return _cut(head, self._tail, self.chars, limit, is_late)
         tail = (self._kept[-4 * limit :].decode(errors="ignore") + self._tail)[-limit:]
-        return _cut(head, tail, self.chars, limit)
+        return _cut(head, tail, self.chars, limit, is_late)
 
 
-def _cut(head: str, tail: str, chars: int, limit: int) -> tuple[str, int]:
+def _cut(head: str, tail: str, chars: int, limit: int, is_late: bool) -> tuple[str, int]:
     half = (limit - _MARK_CHARS) // 2
     head, tail = head[:half], tail[-half:]
     # a border of lines, unless that costs more than a quarter of it
@@ -102,8 +114,8 @@ def _cut(head: str, tail: str, chars: int, limit: int) -> tuple[str, int]:
         tail = tail[border:]
     missing = chars - len(head) - len(tail)
     mark = (
-        f"[... {missing:,} of {chars:,} characters are left out here. Only what is shown was cut; the code ran as if "
-        "nothing was. To see the rest, print a smaller part of it, or write it to a file and read that in parts. ...]"
+        f"[... {missing:,} of {chars:,} characters are left out here. {_LATE_EFFECT if is_late else _NO_EFFECT} To see "
+        "the rest, print a smaller part of it, or write it to a file and read that in parts. ...]"
     )
     lead = "" if head.endswith("\n") else "\n"
     return f"{head}{lead}{mark}\n{tail}", missing

@@ -19,7 +19,7 @@ from typing import Final
 from cellwright_kernel.browser import Browser
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.clipboard.clipboard import WHERE
-from cellwright_kernel.clipboard.keeper import Keeper
+from cellwright_kernel.clipboard.owner import ClipboardOwner
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.program_bus import ProgramBus
 from cellwright_kernel.screenshots import Screenshot
@@ -75,7 +75,7 @@ class DesktopKeeper:
         self._environment = environment
         self._note = note
         self._desktop = self._new_desktop()
-        self._clipboard = Keeper(folder / "clipboard")
+        self._clipboard = ClipboardOwner(folder / "clipboard")
         self._bus = ProgramBus(folder, settings.home)
         self._browser: Browser | None = None
         self._display = ""

@@ -36,7 +36,7 @@ from cellwright_kernel.wire import HostSettings, Language, MemoryLimit, Ready
 if TYPE_CHECKING:
     from cellwright_kernel.desktop_keeper import DesktopKeeper
     from cellwright_kernel.screenshots import Screenshot
-    from cellwright_kernel.secrets.keeper import SecretKeeper
+    from cellwright_kernel.secrets.broker import SecretBroker
 
 _REAP_EVERY_S: Final = 0.5
 """A look takes a millisecond."""
@@ -219,11 +219,11 @@ class Host:
         folder.mkdir(mode=0o700, parents=True)
         return DesktopKeeper(self._settings, folder, proxy_environment(self._settings), self._note)
 
-    def _new_secrets(self, socket: Path) -> SecretKeeper:
-        from cellwright_kernel.secrets.keeper import SecretKeeper  # noqa: PLC0415 - needs Xlib, and is seldom needed
+    def _new_secrets(self, socket: Path) -> SecretBroker:
+        from cellwright_kernel.secrets.broker import SecretBroker  # noqa: PLC0415 - needs Xlib, and is seldom needed
         from cellwright_kernel.secrets.typist import Typist  # noqa: PLC0415 - the same
 
-        return SecretKeeper(
+        return SecretBroker(
             socket, self._settings.secrets, self.kernels.ask, Typist(self._desktop) if self._desktop else None
         )
 

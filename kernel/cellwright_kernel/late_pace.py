@@ -1,6 +1,6 @@
 """How fast what forgotten processes write is read.
 
-Flows in: how much was read of pipes whose cell has ended. Flows out: whether more may be read now. Decided here: the pace.
+Flows in: nothing. Flows out: a pace, in bytes, for the pipes of ended cells, all together. Decided here: its numbers.
 A pipe that is not read makes its writer wait, which costs nobody anything, and one that is read as fast as it can be filled
 (`yes`: 2 GiB/s) costs a core and puts hundreds of megabytes before the next cell's answer. It is never closed to a writer for good: a
 server that logs a line with each request goes on.
@@ -8,8 +8,9 @@ server that logs a line with each request goes on.
 
 from __future__ import annotations
 
-import time
 from typing import Final
+
+from cellwright_kernel.pace import Pace
 
 BYTES_PER_S: Final = 2 * 1024**2
 """The kernel host takes 1 MiB of text in 30 ms."""
@@ -19,20 +20,6 @@ TELL_EVERY_S: Final = 1.0
 """How often it is told what ended cells say beyond their room: 64 KiB each time."""
 
 
-class LatePace:
-    """What may be read of the pipes of ended cells, all together."""
-
-    def __init__(self) -> None:
-        self._left = float(BURST_BYTES)
-        self._since = time.monotonic()
-
-    def allows(self) -> bool:
-        """Whether something may be read now."""
-        now = time.monotonic()
-        self._left = min(BURST_BYTES, self._left + (now - self._since) * BYTES_PER_S)
-        self._since = now
-        return self._left > 0
-
-    def spend(self, size_bytes: int) -> None:
-        """Note what was read."""
-        self._left -= size_bytes
+def late_pace() -> Pace:
+    """Return a new one, after some quiet; what was read is known, and spent, only afterwards."""
+    return Pace(BYTES_PER_S, burst=BURST_BYTES)

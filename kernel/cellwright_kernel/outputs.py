@@ -260,7 +260,7 @@ class _Writing:
         left_out = max(0, len(line) - _LINE_CHARS)
         if left_out:
             line = f"[... {left_out:,} characters of this line are left out here ...]{line[left_out:]}"
-        text, missing = self._text.shown(ITEM_CHARS - len(line))
+        text, missing = self._text.shown(ITEM_CHARS - len(line), is_late=self.of_cell is not None)
         return Text(text=text + line, source=self.source, of_cell=self.of_cell, missing_chars=missing + left_out)
 
     def end(self) -> LongText:

@@ -210,7 +210,7 @@ class Shown:
             entry.whole.release()
 
     def _cut(self, text: LongText, source: Source, of_cell: int | None) -> tuple[Text, LongText | None]:
-        shown, missing = text.shown()
+        shown, missing = text.shown(is_late=of_cell is not None)
         output = Text(text=shown, source=source, of_cell=of_cell, missing_chars=missing)
         if missing:
             self.truncated = True

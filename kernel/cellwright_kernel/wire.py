@@ -2,8 +2,9 @@
 
 Flows in: nothing; these are types. Flows out: the same types on both sides of the boundary, as JSON.
 Decided here: the fields of a cell, of its outputs and of the events that stream back while it runs, what the kernel
-host is started with, and what an absent field means. The inside owns this file; the outside imports it and nothing else of the inside, and
-checks every value against it, because what comes from inside is data from a stranger.
+host is started with, and what an absent field means. The inside owns this file; the outside imports it and checks every value
+against it, because what comes from inside is data from a stranger. Of the inside it imports besides only what is decided for both:
+`pace.py` and `secrets/placeholder.py`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from cellwright.files import copy_in
 from cellwright.record import records
 from cellwright.record.journal import Journal
 from cellwright.sandbox.base import Backend, Sandbox, Spec
-from cellwright.sandbox.keeper import kept_folder
+from cellwright.sandbox.cleaner import folder_removal
 from cellwright.sandbox.place import sockets_folder
 from cellwright.secrets import NONE, Secrets
 from cellwright_kernel.wire import Text
@@ -190,7 +190,7 @@ async def _egress(
         return
     folder = sockets_folder() / f"egress-{uuid.uuid4().hex[:16]}"
     folder.mkdir(mode=0o711)
-    kept = kept_folder(folder)
+    removal = folder_removal(folder)
     path = folder / "proxy.sock"
     try:
         async with EgressProxy(spec.allow, path, on_connection=on_connection, secrets=secrets):
@@ -199,4 +199,4 @@ async def _egress(
     finally:
         path.unlink(missing_ok=True)
         folder.rmdir()
-        kept.let_go()
+        removal.call_off()

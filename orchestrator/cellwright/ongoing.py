@@ -63,7 +63,7 @@ class Ongoing:
         self._journal = journal
         self._ending: asyncio.Task[Cell] | None = None
         self._is_posted = False
-        self._is_heard = False
+        self._is_waited_for = False
         self._noted: tuple[Output, ...] = ()
 
     def opened(self, *, screen_before: str | None) -> Cell:
@@ -79,7 +79,7 @@ class Ongoing:
     @property
     def is_left(self) -> bool:
         """True when nobody waits for it now, and nobody was told how it ended."""
-        return not self.is_told and not self._is_heard
+        return not self.is_told and not self._is_waited_for
 
     @property
     def untold(self) -> tuple[Ongoing, ...]:
@@ -98,24 +98,24 @@ class Ongoing:
         return self._ending
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
+    def waited_for(self) -> Iterator[None]:
         """Be the one who waits for it and passes on what it shows, until that was told or nobody is there to be told.
 
         Raises:
             SessionBusy: Somebody else is.
         """
-        if self._is_heard:
+        if self._is_waited_for:
             raise SessionBusy(f"Somebody waits for cell {self.cell.number} already. It goes on undisturbed. Wait, too.")
-        self._is_heard = True
+        self._is_waited_for = True
         try:
             yield
         finally:
-            self._is_heard = False
+            self._is_waited_for = False
 
     async def by(self, reply_s: float | None) -> Cell:
         """Wait for its end, at most so many seconds; return it closed, or as it stands. Being cancelled ends the waiting.
 
-        To be called while it is `heard`; what is returned counts as told when `told` is called with it.
+        To be called while it is `waited_for`; what is returned counts as told when `told` is called with it.
 
         Raises:
             SessionClosed: The session was closed before it was posted.

@@ -279,8 +279,8 @@ class Session:
             self.journal.append(records.FileDeleted(path=path))
 
     async def _told(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
-        """Wait for a cell for a caller in this process: that it is returned tells him; his leaving ends it, unless he was told."""
-        with ongoing.heard():
+        """Wait for a cell for a waiter in this process: that it is returned tells him; his leaving ends it, unless he was told."""
+        with ongoing.waited_for():
             try:
                 ongoing.told(cell := await ongoing.by(reply_s))
             except asyncio.CancelledError:

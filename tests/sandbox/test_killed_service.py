@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.engines import names, needs
+from tests.engines import name_of, names, needs
 from tests.sandbox.test_egress import greeter  # noqa: F401 - a fixture
 from tests.serving import alive, descendants
 
@@ -60,9 +60,8 @@ class Held:
     "backend", ["bubblewrap", pytest.param("podman", marks=needs("podman"))], ids=["bubblewrap", "podman"]
 )
 def test_a_killed_service_leaves_nothing(backend: str, greeter: int, tmp_path: Path) -> None:  # noqa: F811
-    before = names("podman") if backend == "podman" else set()
     with running(backend, greeter, tmp_path) as service:
-        name = (names("podman") - before).pop() if backend == "podman" else ""
+        name = name_of("podman", first_process(service)) if backend == "podman" else ""
         held = holds(processes_of(service, name), marks_of(name))
         has_group = "for the whole sandbox by" in memory_limit(service)
         os.kill(service.process.pid, signal.SIGKILL)
@@ -114,6 +113,13 @@ def begin(client: httpx2.Client, code: str) -> None:
         cell = client.get("/v1/sessions/s/cells/1", params={"wait_s": 0.1}).json()
 
 
+def first_process(service: Running) -> int:
+    """Return the first process of its sandbox."""
+    (session,) = service.client.get("/v1/sessions").json()
+    pid: int = session["sandbox"]["pid"]
+    return pid
+
+
 def memory_limit(service: Running) -> str:
     (session,) = service.client.get("/v1/sessions").json()
     limit: str = session["sandbox"]["limits"]["memory_bytes"]
@@ -122,8 +128,7 @@ def memory_limit(service: Running) -> str:
 
 def processes_of(service: Running, name: str) -> set[int]:
     """Return all processes of the service; with podman, those of a name too, since a sandbox is none of its children."""
-    (session,) = service.client.get("/v1/sessions").json()
-    first = session["sandbox"]["pid"]
+    first = first_process(service)
     found = {service.process.pid, first} | descendants(service.process.pid) | descendants(first)
     if name:
         found |= {pid for pid in every_process() if name in read(f"/proc/{pid}/cmdline")}

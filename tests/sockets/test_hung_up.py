@@ -135,7 +135,7 @@ async def test_what_a_cell_showed_whose_caller_hung_up_stands_before_the_next_ca
     await until(lambda: not service.sandbox.is_running)
     await until_idle(service)
     assert await service.said("log(3)") == [
-        "Cell 2, whose caller hung up before he was answered, has ended with status ok. What it showed:",
+        "Cell 2, for which nobody waited any more, has ended with status ok. What it showed:",
         "kept",
         "This call itself:",
         "3",
@@ -180,7 +180,7 @@ async def test_one_hang_up_after_another_loses_nothing(service: Serving) -> None
     service.sandbox.said[:] = []
     service.sandbox.say("two")
     await service.hangs_up("/execute", guide(LONG))
-    head = "Cell 2, whose caller hung up before he was answered, has ended with status ok. What it showed:"
+    head = "Cell 2, for which nobody waited any more, has ended with status ok. What it showed:"
     assert (await service.said("log(4)"))[:4] == [head, "one", "Cell 3 itself:", "two"]
     service.sandbox.say("three")
     service.sandbox.over.set()

@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from cellwright.gateway import auth
-from cellwright.gateway.allowance import BURST_S, Allowance
 from cellwright.gateway.app import make_app
 from cellwright.gateway.rates import usual_at_once
+from cellwright.gateway.request_pace import BURST_S, request_pace
 from cellwright.pool import Pool
 from cellwright.sandbox.base import Spec
 from cellwright.testing.fake_sandbox import FakeBackend
@@ -34,13 +34,8 @@ async def serving(**limits: float) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def test_what_was_not_used_is_kept_for_some_seconds_only() -> None:
-    now = 100.0
-    allowance = Allowance(2, lambda: now)
-    assert [allowance.take() for _ in range(2 * BURST_S + 1)] == [0.0] * 2 * BURST_S + [0.5]
-    now += 0.5
-    assert (allowance.take(), allowance.take()) == (0.0, 0.5)
-    now += 3600
-    assert [allowance.take() for _ in range(2 * BURST_S + 1)].count(0.0) == 2 * BURST_S
+    pace = request_pace(2)
+    assert [pace.take() > 0 for _ in range(2 * BURST_S + 1)] == [False] * 2 * BURST_S + [True]
 
 
 async def test_a_client_that_runs_wild_is_told_when_to_ask_again() -> None:

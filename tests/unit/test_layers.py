@@ -1,6 +1,7 @@
 """Imports point down only. Read from the syntax trees, so that what stands under TYPE_CHECKING or in a function counts too."""
 
 import ast
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,9 @@ LAYERS = (
 )
 """The outside's parts, from the top down; a part may import what stands below its line, and its own files."""
 
+FOR_BOTH = ("cellwright_kernel.pace", "cellwright_kernel.secrets.placeholder")
+"""What holds inside as outside, and is no value on the wire."""
+
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
 
@@ -53,14 +57,24 @@ def test_every_part_has_its_layer():
     assert {part for _, part, _ in outside_imports()} - RANK.keys() == set()
 
 
-def test_outside_imports_nothing_of_the_inside_but_its_wire_types():
+def test_outside_imports_of_the_inside_its_wire_types_and_what_is_decided_for_both():
     imported = {
         target
         for file in (ROOT / "orchestrator").rglob("*.py")
         for target in imports(file)
         if target.split(".")[0] == "cellwright_kernel"
     }
-    assert imported == {"cellwright_kernel.wire"}
+    assert imported == {"cellwright_kernel.wire", *FOR_BOTH}
+
+
+def test_what_is_decided_for_both_needs_nothing_but_python():
+    """Kernels import it at their start."""
+    needed = {
+        name.split(".")[0]
+        for module in FOR_BOTH
+        for name in imports(ROOT / "kernel" / f"{module.replace('.', '/')}.py")
+    }
+    assert needed <= sys.stdlib_module_names
 
 
 def test_inside_never_imports_the_outside():

@@ -1,5 +1,5 @@
 """The desktop's clipboard: who owns it, how it is read, and how kernels get at it.
 
-`selections.py` speaks with the X server, `keeper.py` offers that to the kernels on a socket, `clipboard.py` is what a
+`selections.py` speaks with the X server, `owner.py` offers that to the kernels on a socket, `clipboard.py` is what a
 cell has.
 """

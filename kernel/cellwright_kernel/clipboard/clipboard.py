@@ -1,7 +1,7 @@
 """`clipboard` as cells have it.
 
 Flows in: calls. Flows out: the text that was copied; or nothing, once a text can be pasted everywhere on the desktop.
-Decided here: how a call reaches the keeper, that it ends, and that a text is Unicode: half a surrogate pair is refused
+Decided here: how a call reaches its owner, that it ends, and that a text is Unicode: half a surrogate pair is refused
 before anything is sent.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 from cellwright_kernel.clipboard.errors import MOST_BYTES, ClipboardError, NoText
 
 WHERE: Final = "CELLWRIGHT_CLIPBOARD"
-"""The environment variable that names the keeper's socket."""
+"""The environment variable that names the owner's socket."""
 _CALL_S: Final = 25.0
 _AGAIN_S: Final = 0.01
 _ANEW_S: Final = 0.3
@@ -34,7 +34,7 @@ class Clipboard:
     """The desktop's clipboard: what Ctrl+C copies and Ctrl+V pastes, in every program.
 
     Args:
-        place: The keeper's socket; absent: the one that the environment names.
+        place: The owner's socket; absent: the one that the environment names.
     """
 
     def __init__(self, place: str | None = None) -> None:
@@ -98,7 +98,7 @@ class Clipboard:
 
 
 def _connect(connection: socket.socket, place: str) -> None:
-    """Connect; where as many wait as the keeper lets wait, which nothing tells the end of, try again until the limit.
+    """Connect; where as many wait as its owner lets wait, which nothing tells the end of, try again until the limit.
 
     A socket that an earlier cell has removed is just being made anew.
     """

@@ -15,7 +15,7 @@ import select
 from collections.abc import Callable
 from typing import Final
 
-from cellwright_kernel.late_pace import TELL_EVERY_S, LatePace
+from cellwright_kernel.late_pace import TELL_EVERY_S, late_pace
 from cellwright_kernel.python.origin import LATE_BYTES, ROOM_BYTES
 from cellwright_kernel.python.overflow import Overflow
 
@@ -72,7 +72,7 @@ class ChildPipes:
         self._now = _Teller(LATEST)
         self._offered: list[int] = []  # writing ends
         self._of_offered: list[_Pipe] = []  # and what reads them; nobody has them yet
-        self._pace = LatePace()
+        self._pace = late_pace()
         self._paused: list[int] = []
         self._untold: list[_Teller] = []
 
@@ -114,7 +114,7 @@ class ChildPipes:
 
     def read_rest(self) -> None:
         """Take what is there once Node has ended, and what it told of that."""
-        self._pace = LatePace()
+        self._pace = late_pace()
         self._resume()
         self.read()
 
@@ -130,7 +130,7 @@ class ChildPipes:
         """Take one piece from a pipe; False when there was none."""
         pipe = self._pipes[fd]
         teller = pipe.teller or self._now
-        if teller.is_over and not self._pace.allows():
+        if teller.is_over and self._pace.wait_s():
             self._pause(fd)
             return False
         try:

@@ -22,7 +22,7 @@ from typing import Any
 
 from cellwright_kernel import stretches
 from cellwright_kernel.iopub import Gate, Iopub
-from cellwright_kernel.late_pace import TELL_EVERY_S, LatePace
+from cellwright_kernel.late_pace import TELL_EVERY_S, late_pace
 from cellwright_kernel.python.last_pipes import PipesGiver
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
 from cellwright_kernel.python.origin import Origin
@@ -62,7 +62,7 @@ class Writer:
         self._stretches = stretches.Stretches()
         self._overflows: dict[Origin, Overflow] = {}
         self._pipes: dict[int, _Pipe] = {}
-        self._pace = LatePace()
+        self._pace = late_pace()
         self._paused: list[int] = []  # pipes of ended cells, until they may be read again
         self._told_at = 0.0
         """When it was told last what ended cells say beyond their room."""
@@ -315,7 +315,7 @@ class Writer:
             self._iopub.greet()
             return False
         is_late = not pipe.origin.running
-        if is_late and not self._pace.allows():
+        if is_late and self._pace.wait_s():
             if fd not in self._paused:  # another thread may have found it ready in the same moment
                 self._epoll.unregister(fd)
                 self._paused.append(fd)
@@ -351,7 +351,7 @@ class Writer:
         now = time.monotonic()
         if self._run is not None and now - self._run_since >= _FLUSH_AFTER_S:
             self._flush()
-        if self._paused and self._pace.allows():
+        if self._paused and not self._pace.wait_s():
             for fd in self._paused:
                 self._epoll.register(fd, select.EPOLLIN)
             self._paused = []

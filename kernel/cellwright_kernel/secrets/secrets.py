@@ -12,11 +12,10 @@ import socket
 from typing import Any, Final
 
 from cellwright_kernel.secrets.errors import SecretError
+from cellwright_kernel.secrets.placeholder import PLACEHOLDER
 
 WHERE: Final = "CELLWRIGHT_SECRETS"
 """The environment variable that names the kernel host's socket."""
-PLACEHOLDER: Final = "CellwrightSecret_"
-"""How every placeholder begins; made outside."""
 _CALL_S: Final = 40.0
 
 

@@ -24,9 +24,9 @@ _FIRST: Final = 20
 _AGAIN: Final = """
 import subprocess, sys
 for folder in ("/tmp", "/dev/shm", "/home/agent"):
-    subprocess.Popen([sys.executable, "-c", KEEPER, folder])
+    subprocess.Popen([sys.executable, "-c", STARTER, folder])
 """
-_KEEPER: Final = """
+_STARTER: Final = """
 import subprocess, sys
 while True:
     try:
@@ -73,7 +73,7 @@ for number in range(1_000_000):
 """
 
 ATTACK: Final = {
-    kind: _AGAIN.replace("KEEPER", repr(_KEEPER.replace("ATTACK", repr(code))))
+    kind: _AGAIN.replace("STARTER", repr(_STARTER.replace("ATTACK", repr(code))))
     for kind, code in {"disk": _DISK, "inodes": _INODES, "memory": _MEMORY, "processes": _FORKS}.items()
 }
 """What each kind of attack has as a cell; it ends at once, and what it started does not."""

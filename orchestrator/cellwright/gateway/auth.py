@@ -30,7 +30,7 @@ from cellwright.errors import (
     TooManyRequests,
     UsageError,
 )
-from cellwright.gateway.allowance import Allowance
+from cellwright.gateway.request_pace import request_pace
 from cellwright.record.folder import make_private
 
 TOKEN_CHARS: Final = 32
@@ -56,8 +56,8 @@ class Guard:
         self._app = app
         self._token = token.encode()
         self._hosts = frozenset(hosts)
-        self._refused = Allowance(REFUSED_A_SECOND)
-        self._health = Allowance(HEALTH_A_SECOND)
+        self._refused = request_pace(REFUSED_A_SECOND)
+        self._health = request_pace(HEALTH_A_SECOND)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, then pass on or refuse."""

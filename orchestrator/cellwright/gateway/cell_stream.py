@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from cellwright.errors import SessionClosed
-from cellwright.gateway.caller import Caller
+from cellwright.gateway.waiter import Waiter
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Event, Language
 
@@ -50,8 +50,8 @@ class CellStream:
             ongoing = self._session.begin(
                 self._code, language=self._language, deadline_s=self._deadline_s, on_event=self._take
             )
-            with ongoing.heard():
-                cell = await Caller(leaving).waits_for(ongoing.by(None))
+            with ongoing.waited_for():
+                cell = await Waiter(leaving).waits_for(ongoing.by(None))
                 self._end(cell)
                 await leaving
                 if self._is_told:

@@ -3,7 +3,7 @@
 Flows in: `{"session_id", "language", "code"}`. Flows out: `{"output": [...]}`, never empty. Decided here: the time line.
 The clients give up after 30 s, so the clock starts when the request arrives, start-up included, and an answer leaves by
 27 s, or by 28 s where the kernel host itself does not answer any more. Code that asks for more time in its first line is answered
-at 24 s as still running; how the next calls get on with it, and with one whose caller hung up, is `left_running.py`.
+at 24 s as still running; how the next calls get on with it, and with one whose waiter hung up, is `left_running.py`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pydantic_core import to_json
 from cellwright.answer import InputItem, said
 from cellwright.errors import BadRequest, CodeTooLarge
 from cellwright.gateway.bodies import TOO_LARGE, bounded_body
-from cellwright.gateway.caller import Told, calling
 from cellwright.gateway.described import OPENING
 from cellwright.gateway.left_running import INTERRUPT_S, respond
+from cellwright.gateway.waiter import WaitersAnswer, waiting
 from cellwright.pool import Pool
 from cellwright_kernel.wire import CODE_BYTES, POST_BYTES
 
@@ -101,9 +101,9 @@ async def execute(request: Request) -> Response:
     except TimeoutError:
         return _output("The sandbox is still starting. Nothing ran. Make the same call again.")
     with ExitStack() as held:
-        caller = held.enter_context(calling(request))
-        reply = await caller.waits_for(respond(session, asked.code, asked.language, arrived, held))
-        return Told(_content(reply.items), caller, held.pop_all(), reply.was_sent)
+        waiter = held.enter_context(waiting(request))
+        reply = await waiter.waits_for(respond(session, asked.code, asked.language, arrived, held))
+        return WaitersAnswer(_content(reply.items), waiter, held.pop_all(), reply.was_sent)
 
 
 @router.get("/health", responses={200: {"model": HealthAnswer}})

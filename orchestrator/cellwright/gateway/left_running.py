@@ -3,7 +3,7 @@
 Flows in: code, and the moment when its request arrived. Flows out: what the model is told. Decided here: code that asks for no more
 time is interrupted at 24 s, so that clients which know nothing of all this get what the guide says; code that asks for more is answered at
 24 s with what it has shown, and goes on; from then on a call of `# wait` alone waits for it and gives what is new, `# interrupt` ends it, and any other code is
-not executed while it runs. When it has ended, the rest of what it showed stands before the next call's own output. A cell whose caller
+not executed while it runs. When it has ended, the rest of what it showed stands before the next call's own output. A cell whose waiter
 hung up is one that was left running, and what he was not sent is new to the next one who asks.
 
 The words are comments, so that they harm nothing where a service knows them not. Where no cell runs, that is said.
@@ -39,7 +39,7 @@ class Reply:
     """The cell that it tells of, and as what; None: of none."""
 
     def was_sent(self) -> None:
-        """Say that the caller was told."""
+        """Say that the waiter was told."""
         if self.of is not None:
             ongoing, cell = self.of
             ongoing.told(cell)
@@ -53,7 +53,7 @@ async def respond(session: Session, code: str, language: Language, arrived: floa
         code: It may ask for more time, or be one of the words.
         language: Which kernel.
         arrived: Moment on the monotonic clock.
-        held: Holds the cell for this caller, until he was told.
+        held: Holds the cell for this waiter, until he was told.
 
     Raises:
         SessionBusy: Somebody else waits for the cell that is running.
@@ -76,14 +76,14 @@ async def begin(session: Session, code: str, language: Language, arrived: float,
     deadline_s = asked_s(code, language) or min(INTERRUPT_S, session.spec.longest_s)
     reply_s = _left_s(arrived) if deadline_s > INTERRUPT_S else None
     ongoing = session.begin(code, language=language, deadline_s=deadline_s, since=arrived)
-    held.enter_context(ongoing.heard())
+    held.enter_context(ongoing.waited_for())
     cell = await ongoing.by(reply_s)
     return Reply(_told(ongoing, cell, "This call itself:"), (ongoing, cell))
 
 
 async def _go_on(left: Ongoing, word: str | None, arrived: float, held: ExitStack) -> Reply:
     """Answer a call that finds a cell whose end nobody was told; without a word it is one with code, which is not executed."""
-    held.enter_context(left.heard())
+    held.enter_context(left.waited_for())
     if word == "interrupt":
         await left.interrupt()
     reply_s = 0.0 if word is None else LADDER_S + 1 if word == "interrupt" else _left_s(arrived)
@@ -104,7 +104,7 @@ def _told(ongoing: Ongoing, cell: Cell, own: str) -> list[InputItem]:
 
 def _end_of(left: Ongoing) -> list[Output]:
     """Return how a cell has ended that nobody was told of, and what is new of it."""
-    which = "which was still running," if left.was_answered else "whose caller hung up before he was answered,"
+    which = "which was still running," if left.was_answered else "for which nobody waited any more,"
     if left.ending.cancelled() or left.ending.exception() is not None:
         return [_notice(f"Cell {left.cell.number}, {which} could not be seen through to its end.")]
     ended, since = left.ending.result(), " since" if left.was_answered else ""

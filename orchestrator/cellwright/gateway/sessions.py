@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cellwright.errors import FileTooLarge, SessionDiffers
 from cellwright.gateway.bodies import bounded_body
-from cellwright.gateway.caller import calling, cell_told
 from cellwright.gateway.cell_stream import NDJSON, CellStream
 from cellwright.gateway.described import FILES, OPENING, SESSION, Responses
 from cellwright.gateway.execute import SESSION_ID, check_session_id
+from cellwright.gateway.waiter import cell_answer, waiting
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
 from cellwright.sandbox.base import Environment, SandboxInfo
@@ -152,12 +152,12 @@ async def execute_cell(
     """
     if NDJSON not in accept:
         ongoing = session.begin(asked.code, language=asked.language, deadline_s=asked.deadline_s)
-        return await cell_told(request, ongoing, asked.wait_s)
+        return await cell_answer(request, ongoing, asked.wait_s)
     stream = CellStream(session, asked.code, asked.language, asked.deadline_s)
     cells: asyncio.TaskGroup = request.app.state.cells
     cells.create_task(stream.run())
-    with calling(request) as caller:
-        await caller.waits_for(stream.begun())
+    with waiting(request) as waiter:
+        await waiter.waits_for(stream.begun())
     return stream.response()
 
 
@@ -166,7 +166,7 @@ async def show_cell(request: Request, session: ASession, number: int, wait_s: An
     """Show a cell, from the run's journal; one that is running as it stands after so many seconds, or closed."""
     left = session.left
     if left is not None and left.cell.number == number:
-        return await cell_told(request, left, wait_s)
+        return await cell_answer(request, left, wait_s)
     return await asyncio.to_thread(lambda: read_run(session.run_dir).cell(number))
 
 

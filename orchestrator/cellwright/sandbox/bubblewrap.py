@@ -28,11 +28,12 @@ from cellwright.sandbox.born_with import (
     HOST_PROCESSES,
     core_limit,
 )
-from cellwright.sandbox.control_groups import ControlGroups, MemoryFiles, Tree, browser_bytes, control_groups
+from cellwright.sandbox.control_groups import ControlGroups, MemoryFiles, Tree, control_groups
 from cellwright.sandbox.door import Door
 from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in, start_hosted
 from cellwright.sandbox.launch import Launched, memfd
-from cellwright.sandbox.limits import limits_in_force, process_bytes
+from cellwright.sandbox.limits import limits_in_force
+from cellwright.sandbox.memory_shares import browser_bytes, process_bytes
 from cellwright.sandbox.place import Place
 from cellwright.sandbox.runtime import chromium_path, kernel_folder, runtime_folder
 from cellwright.sandbox.seccomp import browser_filter

@@ -4,7 +4,7 @@ Flows in: the limits of a Spec, and where this machine lets us make groups. Flow
 before it becomes the sandbox, and whose parts the kernel host then gives its children; or, for memory and for processors, the
 reason why there is none. Decided here: the order in which places are looked for (version 2, then version 1, each at or beside
 our own group, so that limits which hold for us hold for the sandbox too); that swap counts; the parts that a sandbox has; and
-that a group whose owner was killed is removed by its keeper, or else by whoever makes the next one.
+that a group whose owner was killed is removed by its cleaner, or else by whoever makes the next one.
 
 A part each, because they are limited apart: a page that takes all memory is not to end a kernel, and code that forks without
 end is not to take the processors from the kernel host that ends it. What cells start shares one part, however many they are.
@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cellwright.sandbox.base import Limits
-from cellwright.sandbox.keeper import Kept, kept_group
+from cellwright.sandbox.cleaner import Removal, group_removal
+from cellwright.sandbox.memory_shares import browser_bytes
 from cellwright_kernel.wire import GroupPart
 
 _SELF: Final = Path("/proc/self")
@@ -36,8 +37,6 @@ _HOST: Final = "host"
 """The part that the sandbox starts in; the kernel host and the desktop stay there."""
 _PARTS: Final[tuple[GroupPart, ...]] = ("cells", "browser")
 _PERIOD_US: Final = 100_000
-_KERNELS_BYTES: Final = 768 * 1024**2
-"""What the browser leaves to kernels and desktop; two idle kernels have 250 MiB, and thirty large canvases took 2 GiB."""
 _GONE_S: Final = 2.0
 """Seconds that a group whose processes have all ended may still count as in use; a millisecond is usual."""
 _LOOK_EVERY_S: Final = 0.01
@@ -82,7 +81,7 @@ class Tree:
         self.version = version
         self.controllers = controllers
         self._lock = lock
-        self._kept: Kept | None = None
+        self._removal: Removal | None = None
         self._procs: dict[str, int] = {}
         for part in (_HOST, *_PARTS):
             self._procs[part] = os.open(folder / part / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
@@ -104,9 +103,9 @@ class Tree:
         """Return what is written to, to have a process enter a part."""
         return self._procs[part]
 
-    def keep(self) -> None:
+    def remove_if_killed(self) -> None:
         """Have it removed if we are killed."""
-        self._kept = kept_group(self.folder)
+        self._removal = group_removal(self.folder)
 
     def entered(self) -> None:
         """Nobody enters any more by what we hold."""
@@ -137,8 +136,8 @@ class Tree:
             os.close(lock)  # if it is still there, whoever makes the next one removes it
 
     def _let_go(self) -> None:
-        if self._kept is not None:
-            self._kept.let_go()
+        if self._removal is not None:
+            self._removal.call_off()
 
     def _memory_files(self, whole: Path, leaves: Sequence[Path]) -> MemoryFiles:
         if self.version == "v1":  # each group counts its own only
@@ -209,11 +208,6 @@ def control_groups(limits: Limits, *, proc: Path = _SELF) -> ControlGroups:
     return ControlGroups(found["memory"], found["cpu"])
 
 
-def browser_bytes(limits: Limits) -> int:
-    """Return how much memory the browser may have where it is held apart: at its limit, a kernel still has some."""
-    return max(limits.memory_bytes - _KERNELS_BYTES, limits.memory_bytes // 2)
-
-
 def _first_usable(version: Version, controllers: tuple[Controller, ...], limits: Limits, proc: Path) -> Tree | str:
     """Return a group in the first place that allows one; or why none does, clauses."""
     reasons = []
@@ -223,7 +217,7 @@ def _first_usable(version: Version, controllers: tuple[Controller, ...], limits:
                 _remove_left_behind(parent)
                 tree = _made(parent, version, controllers, limits)
                 if _can_be_entered(tree):
-                    tree.keep()
+                    tree.remove_if_killed()
                     return tree
                 tree.discard()
                 reasons.append(f"cgroup {version}: no process of ours may move to a group in {parent}")

@@ -52,7 +52,7 @@ class _DockerStart(OciStart):
         self._give(self._folder)
         async with AsyncExitStack() as undo:
             command = self.command(f"unix:{_DOOR}/door")
-            launched = await launch_by(self.engine, self.sandbox, self.place.folder, command, door=None)
+            launched = await launch_by(self.engine, self.sandbox, command, door=None)
             undo.push_async_callback(launched.end)
             path = await self._taken_door(launched)
             door = await usable_door(path, launched)

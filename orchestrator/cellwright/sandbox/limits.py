@@ -1,27 +1,14 @@
 """Which limits hold on this machine, and by what means.
 
 Flows in: the limits of a Spec, and the control groups of its sandbox, as far as it has some. Flows out: for each limit one sentence,
-true of the bubblewrap backend as it is. Decided here: nothing is called enforced that is not; and how much of a sandbox's
-memory one process of a kernel may take: less than all of it, since code that gets no more keeps its variables, and code
-that is killed does not.
+true of the bubblewrap backend as it is. Decided here: nothing is called enforced that is not.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from cellwright.sandbox.base import Limits
-from cellwright.sandbox.control_groups import ControlGroups, Tree, browser_bytes, control_groups
-
-_OTHERS_BYTES: Final = 768 * 1024**2
-"""Of a sandbox's memory what a kernel's process leaves to desktop, browser and the other kernel; they have 450 to 700 MiB."""
-_LEAST_BYTES: Final = 704 * 1024**2
-"""Playwright's driver could not start with less: Node reserves 512 MiB for code, and this counts what is reserved."""
-
-
-def process_bytes(limits: Limits) -> int:
-    """Return how much memory of its own a kernel's process, and each that it starts, may have."""
-    return max(limits.memory_bytes - _OTHERS_BYTES, _LEAST_BYTES)
+from cellwright.sandbox.control_groups import ControlGroups, Tree, control_groups
+from cellwright.sandbox.memory_shares import browser_bytes, process_bytes
 
 
 def limits_here(limits: Limits) -> dict[str, str]:

@@ -21,7 +21,7 @@ from cellwright.sandbox.born_with import ENVIRONMENT, HOST_FOLDER, HOST_PROCESSE
 from cellwright.sandbox.door import Door
 from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in
 from cellwright.sandbox.launch import Launched
-from cellwright.sandbox.limits import process_bytes
+from cellwright.sandbox.memory_shares import process_bytes
 from cellwright.sandbox.oci_engine import Engine, EngineName, find_engine
 from cellwright.sandbox.place import Place
 from cellwright.sandbox.runtime import INSIDE, kernel_folder

@@ -1,8 +1,8 @@
 """Starting a sandbox by an engine, and ending it for certain.
 
-Flows in: the engine's command, the door's descriptor. Flows out: a `Launched`, whose end is the sandbox's. Decided here: who
-sees to it that nothing is left when we are killed. An engine's sandbox is not below our process, so no signal of ours ends it;
-a keeper, a shell that outlives us, does when our leash is let go and the kernel host has not stopped by itself soon after.
+Flows in: the engine's command, the door's descriptor. Flows out: a `Launched`, whose end is the sandbox's. Decided here: that
+the engine is asked to end it, since it is not below our process and no signal of ours reaches it; when we are killed the
+cleaner asks, unless the kernel host has stopped by itself soon after.
 """
 
 from __future__ import annotations
@@ -10,45 +10,27 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import Process
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from cellwright.errors import CellwrightError
+from cellwright.sandbox.cleaner import sandbox_removal
 from cellwright.sandbox.launch import Launched, start_process
 from cellwright.sandbox.oci_engine import Engine, engine_environment
 
 _END_S: Final = 10.0
 """Seconds that an engine has to remove a sandbox; 0.3 are usual."""
-_GRACE_S: Final = 2.5
-"""Seconds that a kernel host has to stop by itself, once its leash was let go."""
-
-_KEEPER: Final = """
-door=$0 folder=$1 grace=$2 removals=$3; shift 3
-removal=("${@:1:removals}"); shift "$removals"
-if [ "$door" != - ] && [ "$door" != 3 ]; then exec 3<&"$door"; eval "exec $door<&-"; fi
-"$@" <&0 &
-run=$!
-exec 3<&-
-{ while read -r _; do :; done
-  timeout "$grace" tail --pid="$run" -s 0.1 -f /dev/null
-  "${removal[@]}"
-} <&0 >/dev/null 2>&1 &
-watch=$!
-wait "$run"; status=$?
-if read -r -t 0; then wait "$watch"; rm -rf -- "$folder"; else kill "$watch"; fi
-exit "$status"
-"""
-"""Runs the command with the door as descriptor 3. The leash is standard input: command and watch both read it to its end, and
-when it is found at its end, whoever held it is gone and removes nothing any more."""
+_HAND_DOWN: Final = 'if [ "$0" != 3 ]; then exec 3<&"$0"; eval "exec $0<&-"; fi; exec "$@"'
+"""A shell's program: it hands the descriptor $0 down as number 3, where engines look, and becomes the command."""
 
 
 class _LaunchedByEngine(Launched):
-    """The process is the keeper."""
+    """The process is the engine's client, which ends with the sandbox."""
 
     def __init__(self, process: Process, engine: Engine, sandbox: str) -> None:
         super().__init__(process)
         self._engine = engine
         self._sandbox = sandbox
+        self._removal = sandbox_removal(process.pid, engine.removal(sandbox), engine_environment())
 
     async def end(self) -> None:
         """See `Launched.end`; returns once the engine has removed the sandbox."""
@@ -56,6 +38,7 @@ class _LaunchedByEngine(Launched):
             async with asyncio.timeout(_END_S):
                 await self._engine.remove(self._sandbox)
                 await self._gone()
+            self._removal.call_off()
         except TimeoutError:
             raise CellwrightError(
                 f"The sandbox {self._sandbox} was told to end, and {self._engine.name} has not removed it. Usually the "
@@ -65,22 +48,17 @@ class _LaunchedByEngine(Launched):
             self.ask_to_end()
 
 
-async def launch_by(
-    engine: Engine, sandbox: str, folder: Path, command: Sequence[str], *, door: int | None
-) -> Launched:
+async def launch_by(engine: Engine, sandbox: str, command: Sequence[str], *, door: int | None) -> Launched:
     """Start a sandbox.
 
     Args:
         engine: Which makes it.
         sandbox: The name that the command gives it.
-        folder: Its place's, which is removed if we can't do that ourselves.
         command: Of the engine.
         door: Descriptor that is handed down as number 3; None: nothing is.
     """
-    removal = engine.removal(sandbox)
-    number = "-" if door is None else str(door)
     process = await start_process(
-        ["/bin/bash", "-pc", _KEEPER, number, str(folder), str(_GRACE_S), str(len(removal)), *removal, *command],
+        command if door is None else ["/bin/bash", "-pc", _HAND_DOWN, str(door), *command],
         uid=None,
         keep=() if door is None else (door,),
         environment=engine_environment(),

@@ -3,7 +3,7 @@
 Flows in: who we are. Flows out: a `Place`: a private folder for sockets, and a uid that is never 0.
 Decided here: as root, every sandbox gets a numeric uid of its own from a range that no passwd entry is needed for,
 held by a lock that ends with our process; as anyone else, the sandbox runs as that user, because nobody else may be
-had without root; and that what a killed Cellwright left behind is removed by its keeper, or else by the next one.
+had without root; and that what a killed Cellwright left behind is removed by its cleaner, or else by the next one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from cellwright.errors import SandboxUnavailable
-from cellwright.sandbox.keeper import Kept, kept_folder
+from cellwright.sandbox.cleaner import Removal, folder_removal
 
 UIDS: Final = range(64001, 65000)
 """Below 65536, so that they exist in containers that map only the first 64 Ki ids too."""
@@ -41,7 +41,7 @@ class Place:
     gid: int
     lock: int | None
     """Descriptor whose lock keeps the uid ours; None where the uid is the caller's own."""
-    kept: Kept
+    removal: Removal
     """Has the folder removed if we are killed."""
 
     @property
@@ -52,7 +52,7 @@ class Place:
     def leave(self) -> None:
         """Remove the folder and give the uid back."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.kept.let_go()
+        self.removal.call_off()
         if self.lock is not None:
             os.close(self.lock)
 
@@ -67,11 +67,11 @@ def take_place() -> Place:
     _remove_left_behind(base)
     if os.getuid() != 0:
         folder = _new_folder(base)
-        return Place(folder, os.getuid(), os.getgid(), None, kept_folder(folder))
+        return Place(folder, os.getuid(), os.getgid(), None, folder_removal(folder))
     uid, lock = _take_uid(base)
     folder = _new_folder(base)
     os.chown(folder, uid, uid)
-    return Place(folder, uid, uid, lock, kept_folder(folder))
+    return Place(folder, uid, uid, lock, folder_removal(folder))
 
 
 def sockets_folder() -> Path:

@@ -69,7 +69,7 @@ class _PodmanStart(OciStart):
         return self.command("fd:3")
 
     async def _launch(self, command: Sequence[str], keep: Sequence[int]) -> Launched:
-        return await launch_by(self.engine, self.sandbox, self.place.folder, command, door=keep[-1])
+        return await launch_by(self.engine, self.sandbox, command, door=keep[-1])
 
     def _made(self, launched: Launched, door: Door) -> OciSandbox:
         return OciSandbox(self, launched, door, int(self._pid_file.read_text()))

@@ -14,6 +14,7 @@ from typing import Final
 
 from cellwright.errors import UsageError
 from cellwright.secrets.hiding import Hider
+from cellwright_kernel.secrets.placeholder import PLACEHOLDER
 
 LEAST_CHARS: Final = 6
 """A shorter value would be found in half of what is said, and nothing could be read any more."""
@@ -39,7 +40,7 @@ class Secrets:
         self._values = dict(values)
         self.hosts = {name: tuple((hosts or {}).get(name, ())) for name in values}
         """Name -> the hosts that it is bound to, as allow-list entries."""
-        self.placeholders = {name: f"CellwrightSecret_{name}_{token_hex(12)}" for name in values}
+        self.placeholders = {name: f"{PLACEHOLDER}{name}_{token_hex(12)}" for name in values}
         """Name -> what stands for its value inside; letters, digits and underscores, which no encoding changes."""
         # without spaces around it, which a form may take away
         self._hider = Hider({name: value.strip() for name, value in values.items()})

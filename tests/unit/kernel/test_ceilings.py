@@ -94,3 +94,11 @@ def test_released_text_gives_its_allowance_back():
     assert allowance.left_bytes == 20
     text.release()
     assert allowance.left_bytes == 100
+
+
+def test_only_what_came_late_is_said_to_have_been_slowed():
+    slowed = "a process that its cell left running waits where it writes more than 2 MiB a second."
+    late, own = (long_text("x" * 20_000).shown(is_late=is_late)[0] for is_late in (True, False))
+    assert (late.count(slowed), own.count(slowed)) == (1, 0)
+    assert (late.count("the code ran as if nothing was"), own.count("the code ran as if nothing was")) == (0, 1)
+    assert len(late) <= ITEM_CHARS

@@ -49,6 +49,7 @@ def test_a_late_text_that_is_cut_is_kept_whole_and_said_to_be_truncated():
     kept, shown, closed = late_events([python], [])
     assert (kept, closed) == (KeptEvent(number=0, text="x" * 20_000), ClosedEvent(status="ok", truncated=True))
     assert len(shown.output.text) <= 12_000
+    assert "a process that its cell left running waits" in shown.output.text
 
 
 def test_late_output_without_end_is_counted():

@@ -1,7 +1,7 @@
 """Whoever waits for the answer to one request, and may hang up: a client gives up, a proxy's time is over.
 
 Flows in: a request whose body is read. Flows out: the answer, and whether it was sent. Decided here: that a hang-up ends the
-waiting at once, and nothing else; and when an answer counts as told: when all of it was handed over to a connection that had
+waiting at once, and nothing else; and when an answer counts as sent: when all of it was handed over to a connection that had
 not broken by then. What gets lost after that nobody here can know.
 """
 
@@ -21,8 +21,8 @@ from cellwright.ongoing import Ongoing
 _Found = TypeVar("_Found")
 
 
-class Caller:
-    """One of them. Made by `calling`."""
+class Waiter:
+    """One of them. Made by `waiting`."""
 
     def __init__(self, gone: asyncio.Task[None]) -> None:
         self._gone = gone
@@ -33,7 +33,7 @@ class Caller:
         return self._gone.done()
 
     async def waits_for(self, work: Coroutine[Any, Any, _Found]) -> _Found:
-        """Return what some work gives; cancel it when the caller hangs up.
+        """Return what some work gives; cancel it when the waiter hangs up.
 
         The work is begun in any case, also if he has left already: until its first wait it is not cancelled.
 
@@ -53,30 +53,30 @@ class Caller:
 
 
 @contextmanager
-def calling(request: Request) -> Iterator[Caller]:
-    """Look out for the caller's hang-up, until he is answered."""
+def waiting(request: Request) -> Iterator[Waiter]:
+    """Look out for the waiter's hang-up, until he is answered."""
     gone = asyncio.ensure_future(_hang_up(request.receive))
     try:
-        yield Caller(gone)
+        yield Waiter(gone)
     finally:
         gone.cancel()
 
 
-class Told(Response):
+class WaitersAnswer(Response):
     """An answer in JSON that says when it was sent.
 
     Args:
         content: The JSON.
-        caller: Who waits for it.
+        waiter: Who waits for it.
         held: What is held until it was sent, or cannot be.
-        told: Called when it was sent.
+        on_sent: Called when it was sent.
     """
 
     media_type = "application/json"
 
-    def __init__(self, content: bytes, caller: Caller, held: ExitStack, told: Callable[[], None]) -> None:
+    def __init__(self, content: bytes, waiter: Waiter, held: ExitStack, on_sent: Callable[[], None]) -> None:
         super().__init__(content)
-        self._caller, self._held, self._told = caller, held, told
+        self._waiter, self._held, self._on_sent = waiter, held, on_sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -87,23 +87,23 @@ class Told(Response):
             await send(
                 {"type": "http.response.body", "body": b"", "more_body": True}
             )  # waits until most of it has gone
-            if not self._caller.has_left:
-                self._told()
+            if not self._waiter.has_left:
+                self._on_sent()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def cell_told(request: Request, ongoing: Ongoing, reply_s: float | None) -> Response:
+async def cell_answer(request: Request, ongoing: Ongoing, reply_s: float | None) -> Response:
     """Wait for a cell's end, at most so many seconds; answer with it, closed or as it stands.
 
     Raises:
         SessionBusy: Somebody waits for it already.
-        ClientDisconnect: The caller has hung up; the cell goes on.
+        ClientDisconnect: The waiter has hung up; the cell goes on.
     """
     with ExitStack() as held:
-        caller = held.enter_context(calling(request))
-        held.enter_context(ongoing.heard())
-        cell = await caller.waits_for(ongoing.by(reply_s))
-        return Told(cell.model_dump_json().encode(), caller, held.pop_all(), lambda: ongoing.told(cell))
+        waiter = held.enter_context(waiting(request))
+        held.enter_context(ongoing.waited_for())
+        cell = await waiter.waits_for(ongoing.by(reply_s))
+        return WaitersAnswer(cell.model_dump_json().encode(), waiter, held.pop_all(), lambda: ongoing.told(cell))
 
 
 async def _hang_up(receive: Receive) -> None:

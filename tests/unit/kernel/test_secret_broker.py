@@ -15,9 +15,9 @@ import pytest
 from cellwright_kernel.python import secrets as python_secrets
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.secrets import BothSecrets
-from cellwright_kernel.secrets import keeper
+from cellwright_kernel.secrets import broker
+from cellwright_kernel.secrets.broker import SecretBroker
 from cellwright_kernel.secrets.errors import SecretError
-from cellwright_kernel.secrets.keeper import SecretKeeper
 from cellwright_kernel.secrets.secrets import WHERE, Secrets, refuse_encrypted, refuse_placeholder
 from cellwright_kernel.secrets.typist import Typist
 from cellwright_kernel.wire import SecretAnswer, SecretAskedEvent
@@ -27,7 +27,7 @@ from cellwright_kernel.wire import SecretAnswer, SecretAskedEvent
 async def kept(
     folder: Path, *answers: SecretAnswer | None, runs: bool = True, typist: Typist | None = None
 ) -> AsyncIterator[list[SecretAskedEvent]]:
-    """A keeper whose outside answers in order, or not at all."""
+    """A broker whose outside answers in order, or not at all."""
     asked: list[SecretAskedEvent] = []
     to_come = list(answers)
 
@@ -38,7 +38,7 @@ async def kept(
             asyncio.get_running_loop().call_soon(one.answer, event.number, said)
         return runs
 
-    one = SecretKeeper(folder / "secrets", ("KEY",), ask, typist)
+    one = SecretBroker(folder / "secrets", ("KEY",), ask, typist)
     await one.start()
     try:
         yield asked
@@ -93,7 +93,7 @@ async def test_without_a_desktop_nothing_can_be_typed(tmp_path: Path) -> None:
 async def test_between_cells_and_when_the_outside_is_silent_the_wait_has_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_ANSWER_S", 0.05)
+    monkeypatch.setattr(broker, "_ANSWER_S", 0.05)
     async with kept(tmp_path, runs=False):
         assert "A secret is used while a cell runs, and none does." in await told("header", "KEY")
     async with kept(tmp_path):
@@ -119,7 +119,7 @@ async def test_what_is_no_request_is_refused_and_the_next_one_answered(tmp_path:
 
 
 async def test_an_answer_that_nobody_waits_for_is_not_taken(tmp_path: Path) -> None:
-    one = SecretKeeper(tmp_path / "other", ("KEY",), lambda _: True, None)
+    one = SecretBroker(tmp_path / "other", ("KEY",), lambda _: True, None)
     assert one.answer(7, SecretAnswer(text="late")) is False
 
 

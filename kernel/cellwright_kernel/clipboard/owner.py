@@ -23,7 +23,7 @@ _NEW_DISPLAY_S: Final = 8.0
 """How long a request waits where the display has just ended: a new one is there in about a second."""
 
 
-class Keeper:
+class ClipboardOwner:
     """Owns the clipboard of a display and answers the kernels.
 
     Args:

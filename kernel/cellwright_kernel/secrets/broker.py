@@ -25,8 +25,8 @@ _REQUEST_S: Final = 35.0
 _NAME_CHARS: Final = 200
 
 
-class SecretKeeper:
-    """Answers the kernels.
+class SecretBroker:
+    """Answers the kernels with what the outside says, and has it typed.
 
     Args:
         socket: Where to listen; only this user can reach it.
