@@ -15,6 +15,7 @@ LAYERS = (
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),
+    ("executor",),
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
     (
