@@ -27,6 +27,7 @@ from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
 from cellwright.record import records
 from cellwright.record.journal import Journal, open_run
+from cellwright.record.run_info import Driver, RunEnd, now
 from cellwright.running import OnEvent, check_size
 from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
@@ -64,7 +65,7 @@ class Session:
         spec: Spec | None = None,
         *,
         session_id: str | None = None,
-        driver: records.Driver = "library",
+        driver: Driver = "library",
         task: str | None = None,
         model: str | None = None,
         backend: Backend | None = None,
@@ -195,7 +196,7 @@ class Session:
         if too_long(code, language, self.spec) is None:
             check_deadline(deadline_s, self.spec)
         self._cells += 1
-        cell = Cell(number=self._cells, language=language, code=code, started_at=records.now())
+        cell = Cell(number=self._cells, language=language, code=code, started_at=now())
         before = () if self._ongoing is None else self._ongoing.untold
         self._ongoing = ongoing = Ongoing(cell, self._lease, self.journal, before)
         ending = self._executor.execute(ongoing, deadline_s, on_event, call=call, since=since)
@@ -213,7 +214,7 @@ class Session:
         """
         return None if self._ongoing is None else await self._told(self._ongoing, reply_s)
 
-    def conclude(self, status: records.RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
+    def conclude(self, status: RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
         """Say how the run ended; recorded when the session closes. Without it the run is `done`.
 
         Args:

@@ -7,7 +7,8 @@ from cellwright.record.keep import Keep
 from cellwright.record.lines import Line, Problem
 from cellwright.record.listing import RunSummary, list_runs
 from cellwright.record.reader import Run, StoredCell, read_run
-from cellwright.record.records import Record, RunInfo, recorded_spec
+from cellwright.record.records import Record
+from cellwright.record.run_info import RunInfo, recorded_spec
 from cellwright.record.verdict import Verdict, verify
 
 __all__ = [

@@ -28,19 +28,14 @@ from cellwright.record.records import (
     CLAIMED_OF_CELL,
     CellClosed,
     CellOpened,
-    Driver,
-    Head,
     ModelRequest,
     ModelResponse,
     Note,
     Record,
     RunClosed,
-    RunEnd,
-    RunInfo,
     Screen,
-    now,
-    recorded_spec,
 )
+from cellwright.record.run_info import Driver, Head, RunEnd, RunInfo, now, recorded_spec
 from cellwright.record.stored import StoredImage, StoredOutput, StoredText, screenshot_image, stored
 from cellwright.record.sync import Sync
 from cellwright.record.without_values import info_without_values, record_without_values

@@ -17,7 +17,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from cellwright.record.records import RECORD, Record, RunInfo
+from cellwright.record.records import RECORD, Record
+from cellwright.record.run_info import RunInfo
 from cellwright.secrets import Hider
 
 _OURS: Final = re.compile(r"(sha256:)?[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
