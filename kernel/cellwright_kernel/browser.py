@@ -14,7 +14,7 @@
 `start()` needs the display only, so it can run beside the window manager's start.
 
 Flows in: display, viewport, whether there is a way out. Flows out: a browser that is ready, and how it ended.
-Decided here: Chromium's flags and preferences, when it counts as ready, and when a profile's lock is stale.
+Decided here: when it counts as ready. What it is started with stands in `browser_flags.py` and `browser_profile.py`.
 
 The page's size comes from the window, never from emulation, so that what the screen shows and what the page measures
 are the same pixels. Preferences ask Chromium for no frame of its own, openbox.xml for none of the window manager's: the
@@ -24,20 +24,19 @@ page is as wide as the window, and begins at `(screenX, screenY + outerHeight - 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from PIL import ImageGrab
 
+from cellwright_kernel.browser_flags import browser_flags
+from cellwright_kernel.browser_profile import BrowserProfile
 from cellwright_kernel.child import Child, NotUp
 from cellwright_kernel.devtools import Devtools, DevtoolsError
 from cellwright_kernel.downloads import Downloads
-from cellwright_kernel.egress import PROXY_URL, has_proxy
-from cellwright_kernel.processes import is_alive, is_ending
+from cellwright_kernel.processes import is_ending
 from cellwright_kernel.windows import Metrics, Windows, measure
 from cellwright_kernel.wire import HostSettings
 
@@ -48,45 +47,7 @@ _READY_S = 20.0
 _FREE_S = 8.0
 """The next cell waits for it: time for pages that cannot be stopped, which takes 5 s."""
 
-_TOOLBAR = 87
-"""Pixels that tab strip and toolbar take in Chromium 156: the first guess, corrected by measuring."""
-
-_NOBODY = "http://127.0.0.1:9"
-"""No way out, and nothing to say so: a port below 1024, where no cell can listen. Loopback itself is never proxied."""
-
 _LISTENING = re.compile(r"^DevTools listening on (?P<url>ws://127\.0\.0\.1:(?P<port>\d+)/\S+)$", re.MULTILINE)
-
-_FLAGS = (
-    # With its last page Chromium would end, and be back after 1 s; with this, code that closes it can open the next one.
-    "--keep-alive-for-test",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-breakpad",
-    "--disable-session-crashed-bubble",
-    "--hide-crash-restore-bubble",
-    "--disable-search-engine-choice-screen",
-    # Without this and NetworkTimeServiceQuerying it asks update and clients2 at Google in its first seconds, whatever pages do.
-    "--component-updater=url-source=http://127.0.0.1:9/",
-    # Without the web pages that draw the address bar's popup, 52 MB and a renderer less (PSS 321 MB against 373).
-    "--disable-features=Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider,NetworkTimeServiceQuerying,"
-    "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,"
-    # Nor connections to the search engine, in case the user is going to ask it something.
-    "PreconnectToSearch,"
-    # Nor a renderer that waits for a page of another site.
-    "SpareRendererForSitePerProcess,"
-    # Nor a warning over every page that only has http.
-    "HttpsUpgrades,HttpsFirstBalancedMode,HttpsFirstBalancedModeAutoEnable,HttpsFirstDialogUi",
-    "--password-store=basic",
-    "--ozone-platform=x11",
-    "--force-device-scale-factor=1",
-    "--force-color-profile=srgb",
-    "--lang=en-US",
-)
 
 
 class Browser:
@@ -106,7 +67,6 @@ class Browser:
         self._settings = settings
         self._display = display
         self._folder = folder
-        self._profile = folder / "chromium"
         self._environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": settings.home,
@@ -118,6 +78,7 @@ class Browser:
         self._devtools: Devtools | None = None
         self._windows: Windows | None = None
         self._downloads = Downloads(Path(settings.home))
+        self._profile = BrowserProfile(folder / "chromium", settings, self._downloads.folder)
         self._port = 0
         self._socket_url = ""
         self._stopping = False
@@ -242,10 +203,10 @@ class Browser:
             await self._child.stop()
 
     async def _start_child(self) -> None:
-        self._profile.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_stale_lock(self._profile)
-        await asyncio.to_thread(self._write_preferences)
-        command = [self._settings.chromium, *_FLAGS, *self._flags(), "about:blank"]
+        self._profile.take()
+        await asyncio.to_thread(self._profile.write_preferences)
+        flags = browser_flags(self._settings, profile=self._profile.folder, port=self._port)
+        command = [self._settings.chromium, *flags, "about:blank"]
         self._child = await Child.start(
             "chromium",
             command,
@@ -253,13 +214,6 @@ class Browser:
             folder=self._folder,
             groups=self._settings.groups.get("browser", ()),
         )
-
-    def _flags(self) -> list[str]:
-        flags = [f"--user-data-dir={self._profile}", f"--remote-debugging-port={self._port}"]
-        flags.append(f"--proxy-server={PROXY_URL if has_proxy(self._settings) else _NOBODY}")
-        if not self._settings.chromium_sandbox:
-            flags += ["--no-sandbox", "--test-type"]  # the second keeps the warning bar away, which would move the page
-        return flags
 
     async def _attach(self) -> None:
         """Wait for the port, connect, and see the first page through until it is painted."""
@@ -307,84 +261,7 @@ class Browser:
         corners = ((left, top), (right - 1, top), (left, bottom - 1), (right - 1, bottom - 1))
         return all(screen.getpixel(corner) == (255, 255, 255) for corner in corners) or None
 
-    def _write_preferences(self) -> None:
-        """Set what we want in the profile's preferences, and leave what Chromium wrote there."""
-        path = self._profile / "Default" / "Preferences"
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        try:
-            kept = json.loads(path.read_bytes())
-        except (FileNotFoundError, ValueError):
-            kept = {}
-        path.write_text(json.dumps(_merged(kept, self._preferences())))
-
-    def _preferences(self) -> dict[str, Any]:
-        width, height = self._viewport
-        downloads = str(self._downloads.folder)
-        return {
-            "browser": {
-                "custom_chrome_frame": False,
-                "check_default_browser": False,
-                "has_seen_welcome_page": True,
-                # --window-size would say the same, but overrides the size that a popup asks for.
-                "window_placement": {
-                    "left": 0,
-                    "top": 0,
-                    "right": width,
-                    "bottom": height + _TOOLBAR,
-                    "maximized": False,
-                    "work_area_left": 0,
-                    "work_area_top": 0,
-                    "work_area_right": self._settings.width,
-                    "work_area_bottom": self._settings.height,
-                },
-            },
-            "profile": {
-                "exit_type": "Normal",
-                "exited_cleanly": True,
-                "password_manager_enabled": False,
-                "password_manager_leak_detection": False,
-            },
-            "credentials_enable_service": False,
-            "autofill": {"profile_enabled": False, "credit_card_enabled": False},
-            "translate": {"enabled": False},
-            "search": {"suggest_enabled": False},
-            "signin": {"allowed": False, "allowed_on_next_startup": False},
-            "net": {"network_prediction_options": 2},  # one request a page asked for, not three
-            "alternate_error_pages": {"enabled": False},
-            "session": {"restore_on_startup": 5},
-            "download": {"default_directory": downloads, "prompt_for_download": False, "directory_upgrade": True},
-            "savefile": {"default_directory": downloads},
-            "download_bubble": {"partial_view_enabled": False},  # it would lie over the page
-            "https_only_mode_enabled": False,
-            "https_first_balanced_mode_enabled": False,
-        }
-
 
 async def _pages(devtools: Devtools) -> list[str]:
     targets = (await devtools.call("Target.getTargets"))["targetInfos"]
     return [target["targetId"] for target in targets if target["type"] == "page"]
-
-
-def _remove_stale_lock(profile: Path) -> None:
-    """Remove the profile's lock if the process that holds it is gone.
-
-    Raises:
-        NotUp: it lives, so that a second Chromium would only open a window in it and end.
-    """
-    lock = profile / "SingletonLock"
-    try:
-        owner = int(lock.readlink().name.rpartition("-")[2])  # HOSTNAME-PID
-    except (FileNotFoundError, ValueError):
-        return
-    if is_alive(owner):
-        raise NotUp(f"Another Chromium (pid {owner}) uses this profile. End it, then restart the browser.")
-    for name in ("SingletonLock", "SingletonSocket", "SingletonCookie"):
-        (profile / name).unlink(missing_ok=True)
-
-
-def _merged(kept: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    both = dict(kept)
-    for name, value in wanted.items():
-        old = both.get(name)
-        both[name] = _merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
-    return both

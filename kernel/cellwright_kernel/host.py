@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Final
 
 from cellwright_kernel import processes, sentences
 from cellwright_kernel.child import NotUp
+from cellwright_kernel.door import door
 from cellwright_kernel.egress import Forwarder, proxy_environment
 from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.memory import HEADROOM_BYTES, Memory, data_bytes
 from cellwright_kernel.playwright_browsers import playwright_environment
 from cellwright_kernel.secrets.secrets import WHERE
-from cellwright_kernel.server import Server, door, listener
+from cellwright_kernel.server import Server, listener
 from cellwright_kernel.versions import versions
 from cellwright_kernel.wire import HostSettings, Language, MemoryLimit, Ready
 

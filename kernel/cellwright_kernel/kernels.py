@@ -1,10 +1,10 @@
 """One kernel per language: started, given cells, interrupted, restarted.
 
 Flows in: cells, one at a time. Flows out: a `RunningCell` each, closed by its deadline at the latest, whatever the kernel
-does. Decided here: what a cell waits for before it is sent; what each rung of the ladder does; how a cell's end becomes its
-status; and that after any end but its own a kernel must answer a question, or be replaced, before the next cell.
+does. Decided here: who runs where; what a cell waits for before it is sent; what each rung of the ladder does; and that after
+any end but its own a kernel must answer a question, or be replaced, before the next cell.
 
-A cell is answered first; its kernel is mended after, and the next cell waits for that.
+What a cell's end is called and what is said of it stands in `cell_endings.py`; how a kernel is started and mended in `mender.py`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from cellwright_kernel import processes, sentences
+from cellwright_kernel.cell_endings import CellEndings
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.deadline import Clock, SystemClock
 from cellwright_kernel.kernel_process import COMMANDS, KernelProcess
 from cellwright_kernel.lane import Lane, first_of, late_events
 from cellwright_kernel.memory import Memory
+from cellwright_kernel.mender import Mender
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.running_cell import End, RunningCell, so_far_events
-from cellwright_kernel.sentences import Left
-from cellwright_kernel.wire import CellStatus, Event, Execute, Language, Rung, SecretAskedEvent
-
-_KEYS_S: Final = 1.0
-_OF_REPLY: Final[Mapping[str | None, CellStatus]] = {"ok": "ok", "aborted": "interrupted", "abort": "interrupted"}
-"""What a kernel's reply says -> the cell's status; anything else is an error."""
+from cellwright_kernel.wire import Event, Execute, Language, Rung, SecretAskedEvent
 
 
 class Busy(Exception):
@@ -73,18 +70,12 @@ class Kernels:
         image_size: tuple[int, int] = (2048, 2048),
         clock: Clock | None = None,
     ) -> None:
-        self._home = home
-        self._folder = folder
-        self._environment = environment
         self._usable = usable or asyncio.Event()
         if usable is None:
             self._usable.set()
-        self._release_keys = release_keys
-        self._ensure_desktop_answers = ensure_desktop_answers
         self._screen_changed = screen_changed
         self._commands = commands
-        self._memory = memory or Memory(None)
-        self._groups = groups
+        self._endings = CellEndings(memory or Memory(None), release_keys, lambda: self._is_leaving)
         self._new_outputs = partial(Outputs, width=image_size[0], height=image_size[1])
         self._clock = clock or SystemClock()
         self._lanes: dict[Language, Lane] = {}
@@ -93,6 +84,15 @@ class Kernels:
         self._notices: list[str] = []
         self._is_leaving = False
         self._group = asyncio.TaskGroup()
+        self._mender = Mender(
+            home,
+            folder,
+            environment,
+            commands=commands,
+            groups=groups,
+            ensure_desktop_answers=ensure_desktop_answers,
+            group=self._group,
+        )
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
@@ -118,7 +118,7 @@ class Kernels:
             NotUp: with how it ended and the end of its log.
         """
         lane = self._lane(language)
-        await self._begin_start(lane)
+        await self._mender.start(lane)
         if lane.fault is not None:
             raise NotUp(lane.fault)
 
@@ -133,8 +133,7 @@ class Kernels:
         if self._running is not None:
             raise Busy(f"Cell {self._running.request.number} is still running. Nothing of this one was executed.")
         lane.running = cell = RunningCell(request, lane.take_outputs(), self._clock)
-        if killed := self._memory.killed():
-            cell.outputs.note(self._memory.others_killed(killed, between=True))
+        self._endings.begun(cell)
         while self._notices:
             cell.outputs.note(self._notices.pop(0))
         self._running = cell
@@ -189,7 +188,7 @@ class Kernels:
         if lane.mending is None:  # nothing ran, or it ended soundly in this moment
             lane.restart_asked = False
             lane.note(sentences.restarted_between(language))
-            self._begin_start(lane)
+            self._mender.start(lane)
         while lane.mending is not None:
             await first_of(lane.mending)
         if lane.fault is not None:
@@ -208,7 +207,7 @@ class Kernels:
         if not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 lane.note(sentences.died_between(language, lane.kernel.how_it_ended()))
-            await first_of(self._begin_start(lane))
+            await first_of(self._mender.start(lane))
         if lane.fault is not None or lane.kernel is None:
             raise NotUp(lane.fault or "It was ended.")
         return lane.kernel
@@ -236,20 +235,20 @@ class Kernels:
 
     async def _run(self, lane: Lane, cell: RunningCell) -> None:
         """See a cell through to its close, then mend its kernel if need be."""
-        is_sound, end = False, None
+        is_sound = False
+        end: End | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 climbing = group.create_task(self._climb(lane, cell))
                 end = await self._end_of(lane, cell)
                 climbing.cancel()
-            status, is_sound = await self._status(lane, cell, end)
+            status, is_sound = await self._endings.ended(lane, cell, end)
         except Exception as error:
             cell.outputs.note(sentences.host_fault(error))
             status = "kernel_died"
-        lane.running, self._running = None, None
-        if not is_sound and not self._is_leaving and lane.mending is None:
-            was_killed = end == "given_up" and cell.message_id is not None
-            lane.mending = self._group.create_task(self._mend(lane, was_killed=was_killed))
+        lane.running = self._running = None
+        if not is_sound and not self._is_leaving:
+            self._mender.mend(lane, was_killed=end == "given_up" and cell.message_id is not None)
         cell.close(status, lane.generation, screen_changed=self._screen_changed())
 
     async def _end_of(self, lane: Lane, cell: RunningCell) -> End:
@@ -283,7 +282,7 @@ class Kernels:
         if not cell.ended.done() and not lane.is_up:
             if lane.kernel is not None and lane.fault is None:
                 cell.outputs.note(sentences.died_between(lane.language, lane.kernel.how_it_ended()))
-            await first_of(self._begin_start(lane), cell.ended)
+            await first_of(self._mender.start(lane), cell.ended)
         if not self._usable.is_set() and not cell.ended.done():  # the browser has died while the kernel was waited for
             await self._usable_kernel(lane, cell)
 
@@ -303,90 +302,6 @@ class Kernels:
 
         await cell.ladder.climb(act)
         cell.end("finished" if cell.ladder.has_stopped else "given_up")
-
-    async def _status(self, lane: Lane, cell: RunningCell, end: End) -> tuple[CellStatus, bool]:
-        """Return a cell's status and whether its kernel is sound; say what is left if the cell did not end by itself."""
-        ladder = cell.ladder
-        if cell.message_id is None or lane.kernel is None:
-            if end == "given_up":
-                cell.note_end(lane.why_not_sent(is_early=ladder.is_early))
-                return ("interrupted" if ladder.asked else "timeout"), lane.is_taken or lane.mending is not None
-            cell.note_end(sentences.not_started(lane.language, lane.fault or ""))
-            return "kernel_died", False
-        how = self._how_out_of_memory(lane.kernel, cell, is_dead=end == "kernel_died" and not ladder.rung)
-        if end == "finished" and ladder.rung is None:
-            return _OF_REPLY.get(cell.reply_status, "error"), True
-        left = await self._left(lane, lane.kernel, kept=end == "finished" and lane.is_up)
-        if ladder.rung is None:
-            cell.note_end(sentences.died(left, how or lane.kernel.how_it_ended()))
-            return "kernel_died", False
-        if lane.restart_asked:
-            cell.note_end(sentences.restarted(left))
-        elif self._is_leaving:
-            cell.note_end(sentences.stopped())
-        else:
-            deadline_s = None if ladder.asked else cell.request.named_s or ladder.deadline_s
-            killed, ok = ladder.rung == "kill_kernel", end == "finished" and cell.reply_status == "ok"
-            cell.note_end(sentences.interrupted(left, deadline_s=deadline_s, was_killed=killed, by_itself=ok))
-        return ("interrupted" if ladder.asked else "timeout"), False
-
-    def _how_out_of_memory(self, kernel: KernelProcess, cell: RunningCell, *, is_dead: bool) -> str | None:
-        """Say what became of a cell for want of memory; return how its kernel ended, if that was why."""
-        if (killed := self._memory.killed()) and is_dead and kernel.was_killed:
-            return self._memory.how_killed()
-        if said := self._memory.said_of(killed, kernel.language, cell.failure, kernel.pid):
-            cell.outputs.note(said)
-        return None
-
-    async def _left(self, lane: Lane, kernel: KernelProcess, *, kept: bool) -> Left:
-        """End what the cell had started, or all that the kernel had if it is lost; let go of keys; look what is left."""
-        ended = lane.ended | await kernel.kill_children(lane.began_at if kept else 0.0)
-        lane.ended = {}
-        return Left(
-            language=lane.language,
-            kernel_kept=kept,
-            ended=[command for pid, command in ended.items() if command and processes.is_ending(pid)],
-            running=kernel.children() if kept else [],
-            keys=await self._let_go(),
-        )
-
-    async def _let_go(self) -> int:
-        if self._release_keys is None:
-            return 0
-        try:
-            async with asyncio.timeout(_KEYS_S):
-                return await self._release_keys()
-        except (TimeoutError, NotUp):  # the display is gone, and with it what was held
-            return 0
-
-    def _begin_start(self, lane: Lane) -> asyncio.Task[None]:
-        if lane.mending is None:
-            lane.mending = self._group.create_task(self._replace(lane))
-        return lane.mending
-
-    async def _mend(self, lane: Lane, *, was_killed: bool) -> None:
-        """See that the next cell finds a desktop and a kernel that answer; one that was killed may take seconds to be gone."""
-        if await lane.is_sound(self._ensure_desktop_answers, was_killed=was_killed):
-            lane.mending = None
-            return
-        await self._replace(lane)
-
-    async def _replace(self, lane: Lane) -> None:
-        """End a language's kernel and start its next one; a failure is left in `lane.fault`."""
-        if lane.kernel is not None:
-            await lane.kernel.end()
-        lane.generation += 1
-        lane.fault, lane.is_taken, lane.restart_asked = None, False, False
-        command = self._commands[lane.language]
-        lane.kernel = kernel = KernelProcess(lane.language, lane.generation, command, self._folder, self._groups)
-        try:
-            await kernel.start(self._environment(), self._home)
-        except NotUp as error:
-            lane.fault = str(error)
-        else:
-            lane.is_up = True
-            self._group.create_task(lane.read(kernel))
-        lane.mending = None
 
     def _lane(self, language: Language) -> Lane:
         if self._is_leaving:

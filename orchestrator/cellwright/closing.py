@@ -13,6 +13,7 @@ from cellwright.files import copy_out
 from cellwright.lease import Lease
 from cellwright.record import records
 from cellwright.record.journal import Journal
+from cellwright.record.run_info import RunEnd
 from cellwright.running import RunningCell
 
 
@@ -20,7 +21,7 @@ from cellwright.running import RunningCell
 class End:
     """How the run ends, until it has."""
 
-    status: records.RunEnd
+    status: RunEnd
     reason: str | None = None
     """Why, as a sentence; absent when it is done."""
     summary: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cellwright.record.records import RunEnd
+from cellwright.record.run_info import RunEnd
 
 
 class RunEnded(Exception):

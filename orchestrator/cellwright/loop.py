@@ -38,6 +38,7 @@ from cellwright.progress import (
     TurnStarted,
 )
 from cellwright.record import records
+from cellwright.record.run_info import RunEnd
 from cellwright.record.stored import digest_of
 from cellwright.running import OnEvent
 from cellwright.sandbox.base import Backend, Spec
@@ -62,7 +63,7 @@ class Outcome:
 
     run_id: str
     run_dir: Path
-    status: records.RunEnd
+    status: RunEnd
     reason: str | None
     """Why, as a sentence; absent when it is done."""
     summary: str | None
@@ -96,7 +97,7 @@ class Place(Protocol):
     ) -> Cell:
         """Execute one cell."""
 
-    def conclude(self, status: records.RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
+    def conclude(self, status: RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
         """Say how the run ended."""
 
 

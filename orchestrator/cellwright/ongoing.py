@@ -17,7 +17,8 @@ from typing import Any, Final
 from cellwright.errors import RecordError, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease
 from cellwright.record.journal import Journal
-from cellwright.record.records import CellRunning, now
+from cellwright.record.records import CellRunning
+from cellwright.record.run_info import now
 from cellwright.running import RunningCell
 from cellwright_kernel.wire import Cell, Execute, Output, Text
 

@@ -19,7 +19,7 @@ from typing import Final, Self
 
 from cellwright.counted import counted
 from cellwright.errors import AtCapacity, SessionClosed, SessionNotFound
-from cellwright.record.records import Driver
+from cellwright.record.run_info import Driver
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.secret_uses import secrets_of
 from cellwright.session import Session

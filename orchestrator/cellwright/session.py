@@ -1,8 +1,8 @@
 """The front door: a session is the lease of one sandbox under one id, from open to close.
 
-Flows in: a Spec, then code. Flows out: cells, and the run on disk. Decided here: that a cell is journaled before it is
-posted and again before its answer is given; that a sandbox which was lost is replaced, and the next cell told so; that
-the screen is taken after the answer and before the next cell; that one cell runs at a time.
+Flows in: a Spec, then code. Flows out: cells, and the run on disk. Decided here: that one cell runs at a time; that whoever
+waits for a cell in this process ends it by leaving, unless he was told that it runs; that a sandbox which was lost is
+replaced for whoever uses the session next; and how the way in which a session was left is how its run ended.
 
 There is no lock around a session: it belongs to one event loop, and `_ongoing` is read and set without an await between.
 """
@@ -15,32 +15,25 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final
 
 from cellwright.attached import Attached
 from cellwright.closing import End, finish
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
-from cellwright.errors import SandboxLost, SessionBusy, SessionClosed
+from cellwright.errors import SessionBusy, SessionClosed
+from cellwright.executor import Executor
 from cellwright.lease import Lease, lease, or_closed
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
 from cellwright.record import records
 from cellwright.record.journal import Journal, open_run
-from cellwright.running import OnEvent, RunningCell, check_size, not_executable
+from cellwright.record.run_info import Driver, RunEnd, now
+from cellwright.running import OnEvent, check_size
 from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
-from cellwright.screen import Screen
 from cellwright.secret_uses import SecretUses, secrets_of
 from cellwright_kernel.wire import Cell, FileInfo, Language
-
-LADDER_S: Final = 3.0
-"""Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
-GRACE_S: Final = 1.0
-"""Seconds beyond that until its sandbox is replaced."""
-START_GRACE_S: Final = 2.0
-"""Seconds after the deadline for which a sandbox that is still starting is waited for, where its start counts."""
 
 
 class Session:
@@ -51,10 +44,9 @@ class Session:
         self.spec = spec
         self.journal = journal
         self._lease = given
-        self._secret_uses = uses
+        self._executor = Executor(given, journal, uses, self._touch)
         self._ongoing: Ongoing | None = None
         self._cells = 0
-        self._screen = Screen(given, journal)
         self.attached = Attached(given, journal, self._touch)
         """The way for a Jupyter client to its kernels."""
         self._closed = False
@@ -73,7 +65,7 @@ class Session:
         spec: Spec | None = None,
         *,
         session_id: str | None = None,
-        driver: records.Driver = "library",
+        driver: Driver = "library",
         task: str | None = None,
         model: str | None = None,
         backend: Backend | None = None,
@@ -204,10 +196,11 @@ class Session:
         if too_long(code, language, self.spec) is None:
             check_deadline(deadline_s, self.spec)
         self._cells += 1
-        cell = Cell(number=self._cells, language=language, code=code, started_at=records.now())
+        cell = Cell(number=self._cells, language=language, code=code, started_at=now())
         before = () if self._ongoing is None else self._ongoing.untold
         self._ongoing = ongoing = Ongoing(cell, self._lease, self.journal, before)
-        ongoing.ends_with(asyncio.ensure_future(self._execute(ongoing, deadline_s, on_event, call=call, since=since)))
+        ending = self._executor.execute(ongoing, deadline_s, on_event, call=call, since=since)
+        ongoing.ends_with(asyncio.ensure_future(ending))
         return ongoing
 
     async def wait(self, *, reply_s: float | None = None) -> Cell | None:
@@ -221,7 +214,7 @@ class Session:
         """
         return None if self._ongoing is None else await self._told(self._ongoing, reply_s)
 
-    def conclude(self, status: records.RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
+    def conclude(self, status: RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
         """Say how the run ended; recorded when the session closes. Without it the run is `done`.
 
         Args:
@@ -251,7 +244,7 @@ class Session:
         """Return the desktop as it is now, a PNG."""
         async with self._used() as door:
             taken = await door.screenshot()
-        self._screen.seen_by_others()
+        self._executor.screen.seen_by_others()
         return taken[0] if taken else b""
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
@@ -269,8 +262,9 @@ class Session:
         async with self._used() as door:
             await door.write_file(path, data)
             sha256 = await asyncio.to_thread(self.journal.blob, data)
-            kept = self.journal.keeps(sha256)
-            self.journal.append(records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=kept))
+            self.journal.append(
+                records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=self.journal.keeps(sha256))
+            )
 
     async def delete_file(self, path: str) -> None:
         """Remove a file from the sandbox's home."""
@@ -285,77 +279,11 @@ class Session:
                 ongoing.told(cell := await ongoing.by(reply_s))
             except asyncio.CancelledError:
                 if not ongoing.was_answered:
-                    await ongoing.end_within(LADDER_S + GRACE_S)  # its record is written
+                    await self._executor.end(ongoing)  # its record is written
                     ongoing.is_told = True
                 raise
         self._touch()
         return cell
-
-    async def _execute(
-        self,
-        ongoing: Ongoing,
-        deadline_s: float,
-        on_event: OnEvent | None,
-        *,
-        call: ModelCall | None,
-        since: float | None,
-    ) -> Cell:
-        try:
-            await self._screen.taken()
-            cell = ongoing.opened(screen_before=self._screen.sha256)
-            turn, call_id = (call.turn, call.call_id) if call else (None, None)
-            self.journal.append(records.CellOpened.of(cell, deadline_s=deadline_s, turn=turn, call_id=call_id))
-            ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
-            started = time.monotonic()
-            ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
-            if not ready:
-                running.still_starting()
-            elif (fault := not_executable(cell.code) or too_long(cell.code, cell.language, self.spec)) is not None:
-                running.refused(fault)
-            elif ongoing.is_unwanted:
-                running.not_posted()
-            else:
-                left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
-                await self._post(ongoing, left_s, named_s=deadline_s)
-            if self._closed:
-                running.closed_with_its_session()
-            cell = running.close(cell, duration_ms=round((time.monotonic() - started) * 1000))
-            running.record(cell, self.journal)
-            if cell.status != "sandbox_lost":
-                self._screen.take(after_cell=cell.number, changed=running.screen_changed)
-            return cell
-        finally:
-            self._touch()
-
-    async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float) -> None:
-        running, waited_s = ongoing.running, LADDER_S + GRACE_S
-        request = ongoing.posted(deadline_s=deadline_s, named_s=named_s, waited_s=waited_s)
-        noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
-        try:
-            async with asyncio.timeout(deadline_s + waited_s):
-                async for event in self._secret_uses.answered(self._lease.sandbox.door, request):
-                    running.take(event)
-        except (SandboxLost, TimeoutError) as error:
-            self._lose(running, str(error) or "The kernel host did not answer in time.")
-        except asyncio.CancelledError:  # by end_within() alone: what it has said until now is its record
-            self._lose(running, "The cell did not end when it was told to.")
-        finally:
-            noting.cancel()
-            await asyncio.gather(noting, return_exceptions=True)
-
-    def _lose(self, running: RunningCell, reason: str) -> None:
-        """The sandbox is of no use any more: end it, and say what that means."""
-        self._lease.lose()
-        running.lost(reason)
-
-    async def _ready_by(self, moment: float | None) -> bool:
-        """See to it that there is a living sandbox; False when that took longer than to a moment of the monotonic clock."""
-        try:
-            async with asyncio.timeout(None if moment is None else moment - time.monotonic()):
-                await self._lease.living()
-        except TimeoutError:
-            return False
-        return True
 
     @asynccontextmanager
     async def _used(self, *, may_replace: bool = True) -> AsyncIterator[Door]:
@@ -363,7 +291,8 @@ class Session:
         if self._closed:
             raise SessionClosed
         with self._or_closed():
-            yield (await self._lease.living() if may_replace else self._lease.sandbox).door
+            sandbox = await self._lease.living() if may_replace else self._lease.sandbox
+            yield sandbox.door
 
     def _or_closed(self) -> AbstractContextManager[None]:
         return or_closed(lambda: self._closed)
@@ -380,10 +309,10 @@ class Session:
             self.conclude("failed", reason=str(error) or type(error).__name__)
             raise
         finally:
-            self._closed = self.attached.is_over = True
+            self._closed = self._executor.is_over = self.attached.is_over = True
             if self._ongoing is not None:
-                await self._ongoing.end_within(LADDER_S + GRACE_S)
-            await self._screen.taken()
+                await self._executor.end(self._ongoing)
+            await self._executor.screen.taken()
             await finish(self.id, self._lease, self.journal, self._end)
 
     def _refuse(self) -> None:

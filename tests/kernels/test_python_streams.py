@@ -160,8 +160,9 @@ def test_a_pipe_that_two_threads_have_found_ready_is_put_aside_once(kernel):
         told = kernel.run(
             "writer = sys.stdout._writer\n"
             "def look():\n"
-            "    ready = [fd for fd, pipe in writer._pipes.items() if not pipe.origin.running]\n"
-            "    writer._pace.spend(1 << 20)\n"
+            "    pipes = writer._pipes\n"
+            "    ready = [fd for fd, pipe in pipes._pipes.items() if not pipe.origin.running]\n"
+            "    pipes._pace.spend(1 << 20)\n"
             "    writer._look(ready); writer._look(ready)\n"
             "writer._gate.run(look)\n"
             "time.sleep(1)\n"

@@ -10,7 +10,7 @@ import pytest
 from tests.long_sandbox import LongSandbox
 from tests.waiting import GUARD_S, until
 
-from cellwright import session as sessions
+from cellwright import executor
 from cellwright.record.reader import read_run
 from cellwright.sandbox.base import Sandbox, Spec
 from cellwright.session import Session
@@ -69,8 +69,8 @@ def texts(outputs: tuple[Output, ...]) -> list[str]:
 async def test_a_cell_whose_session_is_closed_is_told_of_that_alone(
     kind: type[LongSandbox], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "LADDER_S", 0.05)
-    monkeypatch.setattr(sessions, "GRACE_S", 0.05)
+    monkeypatch.setattr(executor, "LADDER_S", 0.05)
+    monkeypatch.setattr(executor, "GRACE_S", 0.05)
     backend = OneBackend(kind)
     async with asyncio.timeout(GUARD_S):
         async with Session.open(backend=backend) as session:

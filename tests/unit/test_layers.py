@@ -16,6 +16,7 @@ LAYERS = (
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),
+    ("executor",),
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
     (

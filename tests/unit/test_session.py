@@ -15,13 +15,14 @@ from starlette.responses import Response
 
 from cellwright import files
 from cellwright.errors import CodeTooLarge, SessionBusy, SessionClosed, UsageError
+from cellwright.executor import GRACE_S, LADDER_S
 from cellwright.record.journal import Journal
 from cellwright.record.reader import read_run
 from cellwright.record.records import LateOutput, Note, Screen, SessionOpened
 from cellwright.record.stored import restored
 from cellwright.record.verdict import verify
 from cellwright.sandbox.base import Spec
-from cellwright.session import GRACE_S, LADDER_S, Session
+from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend, FakeSandbox
 from cellwright_kernel.wire import Event, Execute, OutputEvent, Text
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from tests.waiting import GUARD_S
 
-from cellwright import session as sessions
+from cellwright import executor
 from cellwright.errors import CellwrightError, DiskFull, SessionClosed
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
@@ -70,9 +70,9 @@ class _Slow(FakeBackend):
 
 @pytest.fixture(autouse=True)
 def _short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "LADDER_S", 0.05)
-    monkeypatch.setattr(sessions, "GRACE_S", 0.05)
-    monkeypatch.setattr(sessions, "START_GRACE_S", 0.05)
+    monkeypatch.setattr(executor, "LADDER_S", 0.05)
+    monkeypatch.setattr(executor, "GRACE_S", 0.05)
+    monkeypatch.setattr(executor, "START_GRACE_S", 0.05)
 
 
 async def lose(backend: FakeBackend) -> None:

@@ -19,7 +19,8 @@ from IPython.lib.pretty import RepresentationPrinter
 from cellwright_kernel.python import images
 from cellwright_kernel.python.images import Picture
 from cellwright_kernel.python.origin import current_origin
-from cellwright_kernel.python.streams import Writer, clean
+from cellwright_kernel.python.plain_text import clean
+from cellwright_kernel.python.streams import Writer
 
 _WIDTH_CHARS = 120
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp")

@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn
 
 from cellwright_kernel import processes
 from cellwright_kernel.python import errors
-from cellwright_kernel.python.streams import ForkedText
+from cellwright_kernel.python.forked_text import ForkedText
 
 _NICE: Final = 19
 _CROWD: Final = 32

@@ -33,8 +33,9 @@ from cellwright_kernel.python.namespace import Namespace, release_keys
 from cellwright_kernel.python.open_dialogs import OpenDialogs
 from cellwright_kernel.python.origin import CURRENT, Origin, set_latest
 from cellwright_kernel.python.own_asyncio import hold_asyncio
+from cellwright_kernel.python.plain_text import clean
 from cellwright_kernel.python.shell import CellShell
-from cellwright_kernel.python.streams import Writer, clean
+from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.shell_channel import Answering
 
 _NOT_SHOWN = ("The value of the last expression could not be shown; what the cell did before is kept.",)

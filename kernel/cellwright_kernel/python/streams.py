@@ -1,51 +1,37 @@
 """The one ordered writer: whatever a cell says, in the order it was said.
 
-Flows in: text written in Python, bytes that child processes write to descriptors 1 and 2, and messages (log, display,
-result, error). Flows out: `stream` and other messages on iopub, each with the header of the cell it belongs to. Decided
-here: the order, what is one message, and what is cut. Each cell gets a pair of pipes on descriptors 1 and 2, so that
-what a child writes after its cell ended still arrives in the old pipe. Before every write in Python the pipes are
-drained, so `print(1)`, a child's 2 and `print(3)` stay in order. A run of writes to one stream is sent when the other
+Flows in: text written in Python, text that child processes write to descriptors 1 and 2 (`pipes.py`), and messages (log,
+display, result, error). Flows out: `stream` and other messages on iopub, each with the header of the cell it belongs to.
+Decided here: the order, what is one message, and what is cut. Before every write in Python the pipes are drained, so
+`print(1)`, a child's 2 and `print(3)` stay in order. A run of writes to one stream is sent when the other
 stream speaks, when something else is shown, at the cell's end, at 64 KiB, or after 100 ms. What a cell says after its first
 200 messages is gathered likewise, whatever it is said to: code says things faster than messages are read. A cell that has
-ended has little room (`origin.py`), and its pipes are read slowly (`late_pace.py`): what it left running must not stand
-before what the next one says.
+ended has little room (`origin.py`): what it left running must not stand before what the next one says.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
-import select
 import threading
 import time
 from typing import Any
 
 from cellwright_kernel import stretches
 from cellwright_kernel.iopub import Gate, Iopub
-from cellwright_kernel.late_pace import TELL_EVERY_S, late_pace
+from cellwright_kernel.late_pace import TELL_EVERY_S
+from cellwright_kernel.python.forked_text import ForkedText
 from cellwright_kernel.python.last_pipes import PipesGiver
 from cellwright_kernel.python.last_words import SLOT_BYTES, LastWordsBox
 from cellwright_kernel.python.origin import Origin
 from cellwright_kernel.python.overflow import Overflow, shortened, shortened_text
+from cellwright_kernel.python.pipes import Pipes
+from cellwright_kernel.python.plain_text import encode
 
-_STREAM_FDS = {"stdout": 1, "stderr": 2}
 _MIXED = "mixed"
 """Stands in a stream's place where texts of several kinds are gathered."""
 _FLUSH_AFTER_S = 0.1
-_READS_A_DRAIN = 32
-"""A child that writes without end must not hold the cell's own writes up for ever."""
 _CHUNK_CHARS = SLOT_BYTES // 4
 """At most four bytes a character, so a chunk always fits in a slot."""
-
-
-class _Pipe:
-    """The reading end of what stands at descriptor 1 or 2 during one cell."""
-
-    def __init__(self, fd: int, name: str, origin: Origin) -> None:
-        self.fd = fd
-        self.name = name
-        self.origin = origin
-        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
 
 class Writer:
@@ -61,13 +47,9 @@ class Writer:
         self._run_since = 0.0
         self._stretches = stretches.Stretches()
         self._overflows: dict[Origin, Overflow] = {}
-        self._pipes: dict[int, _Pipe] = {}
-        self._pace = late_pace()
-        self._paused: list[int] = []  # pipes of ended cells, until they may be read again
+        self._pipes = Pipes(iopub, box, self._take)
         self._told_at = 0.0
         """When it was told last what ended cells say beyond their room."""
-        self._epoll = select.epoll()
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._asleep = False
         self.forked: ForkedText | None = None
         """In a forked child: where its text goes, which comes back to its parent through the pipes."""
@@ -75,8 +57,7 @@ class Writer:
 
     def start(self) -> None:
         """Start the thread that reads the pipes, so that no child ever waits, and that sends what is due."""
-        self._epoll.register(self._wake, select.EPOLLIN)
-        self._epoll.register(self._iopub.fileno(), select.EPOLLIN)
+        self._pipes.start()
         threading.Thread(target=self._read_forever, name="Output", daemon=True).start()
 
     def open(self, origin: Origin) -> None:
@@ -87,7 +68,7 @@ class Writer:
         """End a cell: all that it has written so far is sent before this returns."""
 
         def act() -> None:
-            self._drain()
+            self._pipes.drain()
             self._flush()
             self._flush_overflow(origin)
             origin.end()
@@ -97,7 +78,7 @@ class Writer:
     def write(self, origin: Origin | None, name: str, text: str) -> None:
         """Take text for `stdout` or `stderr`."""
         if origin is None:  # before the first cell: a diagnostic of the kernel's own
-            os.write(self._real_stderr, _encode(text))
+            os.write(self._real_stderr, encode(text))
             return
         gate = self._gate
         with gate.lock:
@@ -106,8 +87,8 @@ class Writer:
                 return
             gate.busy = True
             try:
-                if self._epoll.poll(0):
-                    self._drain()
+                if self._pipes.poll(0):
+                    self._pipes.drain()
                 run, box = self._run, self._box
                 if run is not None and run[0] is origin and run[1] is name and box.fits(text):
                     # the short way for the many small writes of a loop: 1.5 µs in place of 3
@@ -149,7 +130,7 @@ class Writer:
             return
 
         def act() -> None:
-            self._drain()
+            self._pipes.drain()
             text = stretches.text_of(content) if msg_type == "display_data" else None
             if text is not None and self._is_gathered(origin, text[1]):
                 self._gather(origin, *text)
@@ -174,7 +155,7 @@ class Writer:
         """Send what is gathered; for the process's end."""
 
         def act() -> None:
-            self._drain()
+            self._pipes.drain()
             self._flush()
             for origin in list(self._overflows):
                 self._flush_overflow(origin)
@@ -185,18 +166,9 @@ class Writer:
 
     def _open(self, origin: Origin) -> None:
         self._box.begun(origin.msg_id)
-        self._drain()
+        self._pipes.drain()
         self._flush()
-        readers = []
-        for name, fd in _STREAM_FDS.items():
-            reader, writer = os.pipe2(os.O_CLOEXEC)
-            os.set_blocking(reader, False)
-            os.dup2(writer, fd, inheritable=True)
-            os.close(writer)
-            self._pipes[reader] = _Pipe(reader, name, origin)
-            self._epoll.register(reader, select.EPOLLIN)
-            readers.append(reader)
-        self._last_pipes.hand_over(origin.msg_id, readers)
+        self._last_pipes.hand_over(origin.msg_id, self._pipes.open(origin))
 
     def _take(self, origin: Origin, name: str, text: str) -> None:
         if not text:
@@ -215,7 +187,7 @@ class Writer:
 
     def _gather(self, origin: Origin, name: str, text: str) -> None:
         kind = _MIXED if self._is_gathered(origin, text) else name
-        data = _encode(text + stretches.separator(name))
+        data = encode(text + stretches.separator(name))
         run = self._run
         if run is None or run[0] is not origin or run[1] != kind or self._is_full(len(data)):
             self._flush()
@@ -224,7 +196,7 @@ class Writer:
             self._box.begin("log" if kind == _MIXED else kind, origin.msg_id)
             if self._asleep:
                 self._asleep = False
-                os.eventfd_write(self._wake, 1)
+                self._pipes.wake()
         if kind == _MIXED:
             self._stretches.add(name, len(data if text.isascii() else data.decode()) - len(stretches.separator(name)))
         self._box.add(data)
@@ -258,7 +230,7 @@ class Writer:
         self._send(origin, "stream", {"name": name, "text": text}, {"cellwright": notes}, len(text))
 
     def _log(self, origin: Origin, text: str) -> None:
-        self._drain()
+        self._pipes.drain()
         if self._is_gathered(origin, text):
             self._gather(origin, "log", text)
             return
@@ -270,7 +242,7 @@ class Writer:
         if len(text) > origin.room:
             origin.extras -= 1
             text, notes = shortened_text(text)
-        data = _encode(text)
+        data = encode(text)
         origin.room -= len(data)
         self._box.begin("log", origin.msg_id)
         if len(data) <= SLOT_BYTES:
@@ -297,104 +269,29 @@ class Writer:
             return
         for name, text, notes in overflow.take():
             send = self._send_log if name == "log" else lambda *args, name=name: self._stream(args[0], name, *args[1:])
-            send(origin, _encode(text).decode(), notes)
-
-    def _drain(self) -> None:
-        """Take what children have written by now."""
-        for _ in range(_READS_A_DRAIN):
-            ready = self._epoll.poll(0)
-            if not ready or not [fd for fd, _ in ready if self._read(fd)]:
-                return
-
-    def _read(self, fd: int) -> bool:
-        """Take one piece from a pipe; False when there was none."""
-        pipe = self._pipes.get(fd)
-        if pipe is None:
-            if fd == self._wake:
-                return False
-            self._iopub.greet()
-            return False
-        is_late = not pipe.origin.running
-        if is_late and self._pace.wait_s():
-            if fd not in self._paused:  # another thread may have found it ready in the same moment
-                self._epoll.unregister(fd)
-                self._paused.append(fd)
-            return False
-        try:
-            data = self._box.land(fd, pipe.name, pipe.origin.msg_id)
-        except BlockingIOError:
-            return False
-        if data:
-            if is_late:
-                self._pace.spend(len(data))
-            self._take(pipe.origin, pipe.name, pipe.decoder.decode(data))
-            self._box.taken()
-        else:  # the last child that had it is gone
-            self._take(pipe.origin, pipe.name, pipe.decoder.decode(b"", final=True))
-            self._epoll.unregister(fd)
-            os.close(fd)
-            del self._pipes[fd]
-        return True
+            send(origin, encode(text).decode(), notes)
 
     # The reading thread.
 
     def _read_forever(self) -> None:
         while True:
-            ready = self._epoll.poll(-1 if self._asleep else _FLUSH_AFTER_S)
+            ready = self._pipes.poll(-1 if self._asleep else _FLUSH_AFTER_S)
             self._gate.run(lambda ready=ready: self._look([fd for fd, _ in ready]))  # type: ignore[misc]
 
     def _look(self, ready: list[int]) -> None:
-        for fd in ready:
-            self._read(fd)
-        if self._wake in ready:
-            os.eventfd_read(self._wake)
+        self._pipes.look(ready)
         now = time.monotonic()
         if self._run is not None and now - self._run_since >= _FLUSH_AFTER_S:
             self._flush()
-        if self._paused and not self._pace.wait_s():
-            for fd in self._paused:
-                self._epoll.register(fd, select.EPOLLIN)
-            self._paused = []
+        must_wait = self._pipes.resume()
         ended = [origin for origin in self._overflows if not origin.running]
         if ended and now - self._told_at >= TELL_EVERY_S:
             self._told_at = now
             for origin in ended:
                 self._flush_overflow(origin)
                 del self._overflows[origin]
-        self._asleep = not (ready or self._run or self._paused or ended)
+        self._asleep = not (ready or self._run or must_wait or ended)
 
     def _in_child(self) -> None:
         self.forked = ForkedText()
         self._gate.forget()
-
-
-class ForkedText:
-    """Text of a forked child: whole lines, so that those of several children do not mix, to the descriptors."""
-
-    def __init__(self) -> None:
-        self._parts = dict.fromkeys(_STREAM_FDS, "")
-
-    def write(self, name: str, text: str) -> None:
-        """Take text for one stream."""
-        self._parts[name] += text
-        if "\n" in text or len(self._parts[name]) > SLOT_BYTES:
-            self.flush(name)
-
-    def flush(self, name: str) -> None:
-        """Write what is held back."""
-        data, self._parts[name] = memoryview(_encode(self._parts[name])), ""
-        while data:
-            data = data[os.write(_STREAM_FDS[name], data) :]
-
-
-def clean(text: str) -> str:
-    """Text that every encoding can carry."""
-    return text if text.isascii() else _encode(text).decode()
-
-
-def _encode(text: str) -> bytes:
-    """UTF-8; lone surrogates, which no encoding has, become U+FFFD, and pairs of them the character they mean."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()

@@ -21,8 +21,9 @@ from typing import Final
 from cellwright.answer import InputItem, answer_after, said
 from cellwright.deadlines import COMMENT, asked_s, how_to_ask
 from cellwright.errors import SessionBusy
+from cellwright.executor import LADDER_S
 from cellwright.ongoing import Ongoing, rest_of
-from cellwright.session import LADDER_S, Session
+from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Language, Output, Text
 
 INTERRUPT_S: Final = 24.0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cellwright.errors import EnvironmentMissing, JournalCorrupt, RunNotFound, UsageError
 from cellwright.record.blobs import read_file
-from cellwright.record.records import RunInfo
+from cellwright.record.run_info import RunInfo
 
 _ID = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-[0-9a-f]{6}")
 

@@ -1,18 +1,15 @@
 """The writer of a run: its folder, its append-only journal, its blobs and its head.
 
 Flows in: records and bytes. Flows out: a run on disk; `append` returns once write(2) has, so that the record survives
-SIGKILL of everything. Decided here: one write per record, what happens when there is no room (no half record stays),
-how a torn end is mended when a run is opened again, and how many bytes a cell and a run may
-keep: blobs beyond that are only counted, and in a run that is full nothing more is begun.
+SIGKILL of everything. Decided here: what is in a run's folder, and in which order it is written; how a torn end is mended
+when a run is opened again; and that nothing is written with the value of a secret in it, for which this is the one place
+(`without_values.py` says why the sandbox's door is not enough).
 """
 
 from __future__ import annotations
 
-import os
 import threading
-from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -20,29 +17,25 @@ from typing import Final, Self
 from pydantic import JsonValue
 
 from cellwright import __version__
-from cellwright.errors import RecordError, RunFull
-from cellwright.record.blobs import Blobs, as_record_error, read_file, write_all, write_file
+from cellwright.errors import RecordError
+from cellwright.record.blobs import Blobs, as_record_error, read_file, write_file
 from cellwright.record.chain import digest, seal
 from cellwright.record.folder import make_private, new_run_id, read_info, runs_folder
+from cellwright.record.journal_file import JournalFile
+from cellwright.record.keep import Keep, KeptBlobs
 from cellwright.record.lines import JOURNAL, Line, Scan, refuse_faults, scan, written
-from cellwright.record.lock import take_lock
 from cellwright.record.records import (
     CLAIMED_OF_CELL,
     CellClosed,
     CellOpened,
-    Driver,
-    Head,
     ModelRequest,
     ModelResponse,
     Note,
     Record,
     RunClosed,
-    RunEnd,
-    RunInfo,
     Screen,
-    now,
-    recorded_spec,
 )
+from cellwright.record.run_info import Driver, Head, RunEnd, RunInfo, now, recorded_spec
 from cellwright.record.stored import StoredImage, StoredOutput, StoredText, screenshot_image, stored
 from cellwright.record.sync import Sync
 from cellwright.record.without_values import info_without_values, record_without_values
@@ -54,48 +47,43 @@ _BEGINNINGS: Final = (CellOpened, ModelRequest)
 """Records after which something happens. All others say what has happened, and are written in a full run, too."""
 
 
-@dataclass(frozen=True)
-class Keep:
-    """How many bytes stay on disk; blobs beyond are only counted, and at the end of a run's room nothing is begun in it."""
-
-    cell_bytes: int = 64 * 1024**2
-    """Blobs of one cell."""
-    run_bytes: int = 2 * 1024**3
-    """Blobs and journal together."""
-
-    @property
-    def journal_bytes(self) -> int:
-        """Of the run's bytes, those that blobs leave to the journal at the least: room for some thousand cells more."""
-        return self.run_bytes // 8
-
-
 class Journal:
     """One run, open for writing. Threads may share it. Make one with `create` or `reopen`."""
 
-    def __init__(self, folder: Path, info: RunInfo, fd: int, found: Scan, *, durable: bool, keep: Keep) -> None:
-        self.folder, self.info = folder, info
-        self.blobs = Blobs(folder / "blobs")
-        self._fd = fd
+    def __init__(
+        self,
+        folder: Path,
+        info: RunInfo,
+        file: JournalFile,
+        found: Scan,
+        *,
+        durable: bool = False,
+        keep: Keep | None = None,
+        secrets: Secrets = NONE,
+    ) -> None:
+        self.folder = folder
+        self.info = info
+        self._file = file
+        self._file.size_bytes = found.whole_bytes
+        self._hider = secrets.hider
+        self._blobs = KeptBlobs(folder / "blobs", keep or Keep(), secrets.hider)
         self._lock = threading.RLock()
-        self._count, self._last, self._size = found.count, found.last, found.whole_bytes
+        self._count = found.count
+        self._last = found.last
         self._cells = sum(isinstance(line.record, CellOpened) for line in found.lines)
         self._turns = sum(isinstance(line.record, ModelResponse) for line in found.lines)
-        self._keep, self._kept = keep, self.blobs.size_bytes()
-        self._kept_by_cell: Counter[int] = Counter()
-        self._durable, self._broken = durable, False
-        self._sync = Sync(fd, folder)
-        self.secrets: Secrets = NONE
-        """Whose values no record may hold, whoever said them, and no blob as they are."""
+        self._durable = durable
+        self._sync = Sync(file.fd, folder)
 
     def __repr__(self) -> str:
-        state = "closed" if self._fd < 0 else "open"
+        state = "open" if self._file.is_open else "closed"
         return f"<Journal {self.info.run_id}: {state}, {self._count} records>"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._fd >= 0:
+        if self._file.is_open:
             self.close("failed" if kind else "done", reason=kind.__name__ if kind else None)
 
     @property
@@ -104,7 +92,15 @@ class Journal:
         return self._cells
 
     @classmethod
-    def create(cls, folder: Path, info: RunInfo, *, durable: bool = False, keep: Keep | None = None) -> Self:
+    def create(
+        cls,
+        folder: Path,
+        info: RunInfo,
+        *,
+        durable: bool = False,
+        keep: Keep | None = None,
+        secrets: Secrets = NONE,
+    ) -> Self:
         """Make the run's folder (mode 0700), with `run.json` and an empty journal in it.
 
         Args:
@@ -112,6 +108,7 @@ class Journal:
             info: What the run is.
             durable: Whether every `append` waits for fsync.
             keep: How much is kept; by default 64 MiB a cell and 2 GiB a run.
+            secrets: Whose values it may not hold.
 
         Raises:
             RecordError: when the folder exists or cannot be made.
@@ -123,10 +120,11 @@ class Journal:
             (folder / "blobs").mkdir(mode=0o700)
         except OSError as error:
             raise as_record_error(error, str(folder)) from error
+        info = info_without_values(info, secrets.hider)
         data = info.model_dump_json(indent=2, ensure_ascii=True).encode() + b"\n"
         write_file(folder / "run.json", data)
-        fd = _open(folder)
-        return cls(folder, info, fd, scan(b"", digest(data)), durable=durable, keep=keep or Keep())
+        file = JournalFile.open(folder)
+        return cls(folder, info, file, scan(b"", digest(data)), durable=durable, keep=keep, secrets=secrets)
 
     @classmethod
     def reopen(cls, folder: Path, *, durable: bool = False, keep: Keep | None = None) -> Self:
@@ -137,17 +135,17 @@ class Journal:
             RunNotFound: when its `run.json` cannot be read.
             RecordError: when another process is writing the run, or its journal cannot be read.
         """
-        fd = _open(folder)
+        file = JournalFile.open(folder)
         try:
             data, info = read_info(folder)
             found = scan(read_file(folder / JOURNAL), digest(data))
             refuse_faults(found.problems, folder)
-            journal = cls(folder, info, fd, found, durable=durable, keep=keep or Keep())
+            journal = cls(folder, info, file, found, durable=durable, keep=keep)
         except OSError as error:
-            os.close(fd)
+            file.close()
             raise as_record_error(error, JOURNAL) from error
         except BaseException:
-            os.close(fd)
+            file.close()
             raise
         if found.torn:
             journal._mend(found.torn)
@@ -162,19 +160,16 @@ class Journal:
             RunFull: when the record would begin something, and the run has no room for what comes of it.
             RecordError: when the journal is closed, or cannot be written for another reason.
         """
-        record = record_without_values(record, self.secrets.hider)
+        record = record_without_values(record, self._hider)
         with self._lock:
-            if self._fd < 0 or self._broken:
+            if not self._file.takes_more:
                 raise RecordError("The journal is closed; nothing more can be recorded in this run.")
-            if isinstance(record, _BEGINNINGS) and self._kept + self._size >= self._keep.run_bytes:
-                raise RunFull(
-                    f"The run holds {self._keep.run_bytes >> 20} MiB, as much as a run may. Usually it has gone on for "
-                    "thousands of cells. Nothing ran; what was recorded is whole, and variables and files are kept. "
-                    "Fetch what is needed and open a new session."
-                )
+            if isinstance(record, _BEGINNINGS):
+                self._blobs.refuse_if_full(self._file.size_bytes)
             data, line = written(self._count + 1, record, self._last)
-            self._write(data)
-            self._count, self._last, self._size = line.number, line.hash, self._size + len(data)
+            self._file.write(data)
+            self._count = line.number
+            self._last = line.hash
             self._cells += isinstance(record, CellOpened)
             self._turns += isinstance(record, ModelResponse)
             self._sync.wrote()
@@ -192,20 +187,15 @@ class Journal:
         Raises:
             DiskFull: when there is no room on the disk; nothing of the blob stays.
         """
+        sha256 = Blobs.name(data)
         with self._lock:
-            sha256 = Blobs.name(data)
-            if self.blobs.has(sha256) or not self._has_room(len(data), cell) or self.secrets.hider.found_in(data):
-                return sha256
-            self.blobs.write(data)
-            self._kept += len(data)
-            if cell is not None:
-                self._kept_by_cell[cell] += len(data)
-            self._sync.wrote(self.blobs.path(sha256))
-            return sha256
+            if self._blobs.add(data, sha256, cell=cell, journal_bytes=self._file.size_bytes):
+                self._sync.wrote(self._blobs.path(sha256))
+        return sha256
 
     def keeps(self, sha256: str) -> bool:
         """Return whether the blob of this hash is on disk."""
-        return self.blobs.has(sha256)
+        return self._blobs.has(sha256)
 
     def store(self, output: Output, *, cell: int, whole: str | None = None) -> StoredOutput:
         """Keep what an output names as blobs, and return it as a record has it.
@@ -286,11 +276,12 @@ class Journal:
             DiskFull: when the end cannot be recorded; the run is let go of all the same, and stays `open`.
         """
         with self._lock:
-            if self._fd < 0:
+            if not self._file.is_open:
                 return
             try:
-                end = RunClosed(status=status, reason=reason, summary=summary, cells=self._cells, turns=self._turns)
-                self.append(end)
+                self.append(
+                    RunClosed(status=status, reason=reason, summary=summary, cells=self._cells, turns=self._turns)
+                )
                 run_hash = digest(read_file(self.folder / "run.json"))
                 head = Head(count=self._count, last=self._last, run=run_hash, closed_at=now())
                 body: dict[str, JsonValue] = head.model_dump(mode="json")
@@ -302,38 +293,17 @@ class Journal:
     def leave(self) -> None:
         """Let go of the run without an end; it is `open` and can be opened again. Safe to call twice."""
         with self._lock:
-            fd, self._fd = self._fd, -1
-            if fd < 0:
+            if not self._file.is_open:
                 return
             try:
                 self._sync.close()
             finally:
-                os.close(fd)
-
-    def _write(self, data: bytes) -> None:
-        try:
-            write_all(self._fd, data)
-        except BaseException as error:
-            self._cut_back()
-            if isinstance(error, OSError):
-                raise as_record_error(error, JOURNAL) from error
-            raise
-
-    def _cut_back(self) -> None:
-        try:
-            os.ftruncate(self._fd, self._size)
-        except OSError:
-            self._broken = True  # a torn end stays; opening the run again mends it
-
-    def _has_room(self, size_bytes: int, cell: int | None) -> bool:
-        if self._kept + max(self._size, self._keep.journal_bytes) + size_bytes > self._keep.run_bytes:
-            return False
-        return cell is None or self._kept_by_cell[cell] + size_bytes <= self._keep.cell_bytes
+                self._file.close()
 
     def _mend(self, torn: bytes) -> None:
         try:
             sha256 = self.blob(torn)
-            self._cut_back()
+            self._file.cut_back()
             text = f"The last {len(torn)} bytes were a torn record: the writer had been stopped. They were cut."
             self.append(Note(topic="repair", text=text, sha256=sha256 if self.keeps(sha256) else None))
         except BaseException:
@@ -373,28 +343,4 @@ def open_run(
         task=task,
         model=model,
     )
-    journal = Journal.create(
-        (runs or runs_folder()) / info.run_id, info_without_values(info, secrets.hider), durable=durable
-    )
-    journal.secrets = secrets
-    return journal
-
-
-def _open(folder: Path) -> int:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        fd = os.open(folder / JOURNAL, flags, 0o600)
-    except OSError as error:
-        raise as_record_error(error, JOURNAL) from error
-    try:
-        take_lock(fd)
-    except BlockingIOError as error:
-        os.close(fd)
-        raise RecordError(
-            f"The run {folder.name} is being written by another process. It is still running. "
-            "Nothing was changed. Wait for its end, or cancel it there."
-        ) from error
-    except OSError as error:
-        os.close(fd)
-        raise as_record_error(error, JOURNAL) from error
-    return fd
+    return Journal.create((runs or runs_folder()) / info.run_id, info, durable=durable, secrets=secrets)

@@ -17,7 +17,8 @@ from cellwright.record.folder import read_info, run_names, runs_folder
 from cellwright.record.lines import JOURNAL
 from cellwright.record.lock import is_locked
 from cellwright.record.reader import end_of, status_of
-from cellwright.record.records import RECORD, CellClosed, CellOpened, Record, RunClosed, RunStatus
+from cellwright.record.records import RECORD, CellClosed, CellOpened, Record, RunClosed
+from cellwright.record.run_info import RunStatus
 from cellwright.record.stored import Recorded
 from cellwright_kernel.wire import CellStatus
 

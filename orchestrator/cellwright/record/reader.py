@@ -27,11 +27,10 @@ from cellwright.record.records import (
     Note,
     Record,
     RunClosed,
-    RunInfo,
-    RunStatus,
     Screen,
     SessionClosed,
 )
+from cellwright.record.run_info import RunInfo, RunStatus
 from cellwright.record.stored import StoredOutput, restored
 from cellwright_kernel.wire import Cell, Output
 

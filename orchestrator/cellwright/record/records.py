@@ -1,4 +1,4 @@
-"""What a run is made of: `RunInfo`, which never changes, and the records of the journal, one a line.
+"""What a run is made of: the records of its journal, one a line.
 
 Flows in: what the session, the loop and the egress proxy saw. Flows out: typed, versioned, frozen values.
 Decided here: the fields, and which of them are only the inside's word. A record whose facts come from inside lists
@@ -8,77 +8,19 @@ those fields in `claimed`; every other field was observed outside. An absent fie
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from cellwright.record.run_info import RunEnd, now
 from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, StoredOutput
-from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Cell, CellStatus, Language, Rung
 
 if TYPE_CHECKING:
     from cellwright.egress.exchange import EgressRequest
 
-Driver = Literal["loop", "guide", "library", "cli", "gateway"]
-"""Who sends the cells."""
-
-RunEnd = Literal["done", "failed", "budget", "stuck", "cancelled"]
-"""How a run ended."""
-
-RunStatus = Literal["done", "failed", "budget", "stuck", "cancelled", "running", "open"]
-"""`running` while somebody writes it; `open` when a crash left it without an end."""
-
-
 CLAIMED_OF_CELL: Final = ("status", "outputs", "truncated", "rung", "kernel_generation")
 """What of a cell's end is the inside's word, unless the outside saw it."""
-
-
-def now() -> str:
-    """Return this moment in UTC, ISO 8601 with milliseconds and `Z`."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def recorded_spec(spec: Spec) -> dict[str, JsonValue]:
-    """Return the Spec as the run keeps it: JSON, and of `env` the names only, because a value may be a secret."""
-    kept: dict[str, JsonValue] = spec.model_dump(mode="json")
-    kept["env"] = [*sorted(spec.env)]
-    return kept
-
-
-class RunInfo(Recorded):
-    """What the run was; `run.json`."""
-
-    v: Literal[1] = 1
-    run_id: str
-    """Name of the run's folder."""
-    created_at: str = Field(default_factory=now)
-    """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
-    cellwright: str
-    """Version of Cellwright that wrote it."""
-    driver: Driver
-    session_id: str
-    """The first session of the run."""
-    spec: dict[str, JsonValue]
-    """What the sandbox was made from, by `recorded_spec`."""
-    task: str | None = None
-    """The user's words; absent when no model was given a task."""
-    model: str | None = None
-    """Name of the model; absent when none drove."""
-
-
-class Head(Recorded):
-    """The seal of a closed run; `head.json`."""
-
-    v: Literal[1] = 1
-    count: int
-    """Number of the last record."""
-    last: str
-    """Its hash."""
-    run: str
-    """Hash of the bytes of `run.json`."""
-    closed_at: str
-    """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
 
 
 class CopiedFile(Recorded):

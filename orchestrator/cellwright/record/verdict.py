@@ -26,7 +26,6 @@ from cellwright.record.records import (
     EgressMore,
     FileDeleted,
     FileWritten,
-    Head,
     KernelRestarted,
     LateOutput,
     ModelFailed,
@@ -35,11 +34,11 @@ from cellwright.record.records import (
     Note,
     Record,
     RunClosed,
-    RunInfo,
     Screen,
     SessionClosed,
     SessionOpened,
 )
+from cellwright.record.run_info import Head, RunInfo
 from cellwright.record.stored import Recorded, StoredImage, StoredText
 
 HEAD: Final = "head.json"

@@ -1,8 +1,13 @@
 """A record -> the same without values of secrets.
 
-Flows in: a record. Flows out: itself, or one that has `[secret NAME]` in their place. Decided here: every text in it is
-looked at, keys included, whoever said it: the model, the code, the caller; but for hashes and moments, in which a value of six
-digits may stand by chance, and which name blobs.
+Flows in: a record, or what a run is. Flows out: itself, or one that has `[secret NAME]` in their place. Decided here: every
+text in it is looked at, keys included, whoever said it; but for hashes and moments, in which a value of six digits may stand
+by chance, and which name blobs.
+
+What comes out of a sandbox has no value any more: its door hides them, since the model and the callers see it first. A
+record is made of more than that: the task and the code, what the model was sent and answered, what was asked of the way
+out, names of the caller's files, notes, errors of our own that quote any of these, and how the run ended. The journal is the
+one place that all of it passes, so it has every record hidden, outputs too, which costs them 0.07 ms of a cell.
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from cellwright.record.records import RECORD, Record, RunInfo
+from cellwright.record.records import RECORD, Record
+from cellwright.record.run_info import RunInfo
 from cellwright.secrets import Hider
 
 _OURS: Final = re.compile(r"(sha256:)?[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")

@@ -1,0 +1,132 @@
+"""What executes the cells of one session: each from its opening in the journal to its end there.
+
+Flows in: a cell that has begun, and its deadline. Flows out: the cell, closed; its records; and a screenshot that is being
+taken. Decided here: that a cell is journaled before it is posted and again before its answer is given; that the screen is
+taken after the answer and before the next cell; which cells are closed without being posted; how long after its deadline a
+cell is waited for; and that a sandbox which has not answered by then is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from cellwright.deadlines import too_long
+from cellwright.errors import SandboxLost
+from cellwright.lease import Lease
+from cellwright.ongoing import ModelCall, Ongoing
+from cellwright.record.journal import Journal
+from cellwright.record.records import CellOpened
+from cellwright.running import OnEvent, RunningCell, not_executable
+from cellwright.screen import Screen
+from cellwright.secret_uses import SecretUses
+from cellwright_kernel.wire import Cell
+
+LADDER_S: Final = 3.0
+"""Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
+GRACE_S: Final = 1.0
+"""Seconds beyond that until its sandbox is replaced."""
+START_GRACE_S: Final = 2.0
+"""Seconds after the deadline for which a sandbox that is still starting is waited for, where its start counts."""
+
+
+class Executor:
+    """Executes the cells of one session.
+
+    Args:
+        given: The lease of its sandbox.
+        journal: Where cells are recorded.
+        uses: Answers what cells ask about secrets.
+        touch: Called when a cell has ended.
+    """
+
+    def __init__(self, given: Lease, journal: Journal, uses: SecretUses, touch: Callable[[], None]) -> None:
+        self._lease = given
+        self._journal = journal
+        self._secret_uses = uses
+        self._touch = touch
+        self.screen = Screen(given, journal)
+        """What its cells have shown there."""
+        self.is_over = False
+        """True once the session is being closed: a cell that ends now is told so."""
+
+    async def execute(
+        self,
+        ongoing: Ongoing,
+        deadline_s: float,
+        on_event: OnEvent | None,
+        *,
+        call: ModelCall | None,
+        since: float | None,
+    ) -> Cell:
+        """See a cell through to its end and return it closed. Arguments as in `Session.begin`."""
+        try:
+            await self.screen.taken()
+            self._record_opened(ongoing, deadline_s, call)
+            ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
+            started = time.monotonic()
+            ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
+            if not ready:
+                running.still_starting()
+            elif (fault := self._not_to_be_posted(ongoing.cell)) is not None:
+                running.refused(fault)
+            elif ongoing.is_unwanted:
+                running.not_posted()
+            else:
+                left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
+                await self._post(ongoing, left_s, named_s=deadline_s)
+            if self.is_over:
+                running.closed_with_its_session()
+            cell = running.close(ongoing.cell, duration_ms=round((time.monotonic() - started) * 1000))
+            running.record(cell, self._journal)
+            if cell.status != "sandbox_lost":
+                self.screen.take(after_cell=cell.number, changed=running.screen_changed)
+            return cell
+        finally:
+            self._touch()
+
+    async def end(self, ongoing: Ongoing) -> None:
+        """Ask a cell to end; one that has not by the time its kernel host has for that is given up, and its sandbox with it."""
+        await ongoing.end_within(LADDER_S + GRACE_S)
+
+    def _record_opened(self, ongoing: Ongoing, deadline_s: float, call: ModelCall | None) -> None:
+        cell = ongoing.opened(screen_before=self.screen.sha256)
+        turn, call_id = (None, None) if call is None else (call.turn, call.call_id)
+        self._journal.append(CellOpened.of(cell, deadline_s=deadline_s, turn=turn, call_id=call_id))
+
+    async def _ready_by(self, moment: float | None) -> bool:
+        """See to it that there is a living sandbox; False when that took longer than to a moment of the monotonic clock."""
+        try:
+            async with asyncio.timeout(None if moment is None else moment - time.monotonic()):
+                await self._lease.living()
+        except TimeoutError:
+            return False
+        return True
+
+    def _not_to_be_posted(self, cell: Cell) -> str | None:
+        """Return why no kernel is to get its code, as a sentence; None when there is no reason."""
+        return not_executable(cell.code) or too_long(cell.code, cell.language, self._lease.spec)
+
+    async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float) -> None:
+        running = ongoing.running
+        waited_s = LADDER_S + GRACE_S
+        request = ongoing.posted(deadline_s=deadline_s, named_s=named_s, waited_s=waited_s)
+        noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
+        try:
+            async with asyncio.timeout(deadline_s + waited_s):
+                async for event in self._secret_uses.answered(self._lease.sandbox.door, request):
+                    running.take(event)
+        except (SandboxLost, TimeoutError) as error:
+            self._lose(running, str(error) or "The kernel host did not answer in time.")
+        except asyncio.CancelledError:  # by end() alone: what it has said until now is its record
+            self._lose(running, "The cell did not end when it was told to.")
+        finally:
+            noting.cancel()
+            await asyncio.gather(noting, return_exceptions=True)
+
+    def _lose(self, running: RunningCell, reason: str) -> None:
+        """The sandbox is of no use any more: end it, and say what that means."""
+        self._lease.lose()
+        running.lost(reason)
