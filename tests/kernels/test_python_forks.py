@@ -175,8 +175,9 @@ def test_a_child_with_a_terminal_of_its_own_tells_it_there(kernel):
 
 def test_an_interrupt_of_a_cell_is_told_once_and_not_by_what_it_forked(kernel):
     told = kernel.interrupt_at_on(
-        "pid = os.fork()\nif pid == 0:\n    while True: time.sleep(100)\n"
-        "try:\n    log('on')\n    os.waitpid(pid, 0)\nexcept KeyboardInterrupt: os.kill(pid, signal.SIGINT)\nos.waitpid(pid, 0)[1]"
+        # the child is waited for: Python drops a signal that comes before a child has its own hands
+        "ours, its = os.pipe()\npid = os.fork()\nif pid == 0:\n    os.write(its, b'1')\n    while True: time.sleep(100)\n"
+        "try:\n    os.read(ours, 1)\n    log('on')\n    os.waitpid(pid, 0)\nexcept KeyboardInterrupt: os.kill(pid, signal.SIGINT)\nos.waitpid(pid, 0)[1]"
     )
     assert told.outputs == [("log", "on"), ("result", str(int(signal.SIGINT)))]
 
