@@ -15,7 +15,7 @@ import pytest_asyncio
 from tests.ladder import commands_of
 from tests.pages import LANGUAGES, chromium_of, ok
 from tests.serving import descendants
-from tests.spare import Spare, spare_sessions
+from tests.spare import Spare
 from tests.waiting import GUARD_S, until
 
 from cellwright.session import Session
@@ -61,12 +61,6 @@ ANSWER: dict[Language, str] = {
     "python": "await held[0].accept(); log(await page.title())",
     "javascript": "await held[0].accept(); console.log(await page.title())",
 }
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def spare() -> AsyncIterator[Spare]:
-    async with spare_sessions() as spare:
-        yield spare
 
 
 @pytest_asyncio.fixture(loop_scope="module")
