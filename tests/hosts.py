@@ -43,7 +43,8 @@ class Host:
         self.process = process
         self.client = client
         self.events: list[Event] = []
-        self._number = 0
+        self.number = 0
+        """Of the last cell."""
 
     async def ready(self) -> Ready:
         return Ready.model_validate_json((await self.client.get("/ready", params={"timeout_s": "20"})).content)
@@ -54,8 +55,8 @@ class Host:
     async def execute(
         self, code: str, deadline_s: float = 20.0, language: Language = "python"
     ) -> tuple[str, list[Output]]:
-        self._number += 1
-        request = Execute(number=self._number, language=language, code=code, deadline_s=deadline_s)
+        self.number += 1
+        request = Execute(number=self.number, language=language, code=code, deadline_s=deadline_s)
         self.events = []
         outputs: dict[int, Output] = {}
         async with self.client.stream("POST", "/cells", content=request.model_dump_json()) as response:

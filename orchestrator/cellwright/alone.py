@@ -240,9 +240,15 @@ def _app(one: _One) -> Starlette:
 
 async def _end_with(host: subprocess.Popen[bytes]) -> None:
     """End this process when the kernel host has; nothing else would tell whoever runs the container."""
-    while host.poll() is None:  # noqa: ASYNC110 - a process that a thread would wait for in vain when we stop
-        await asyncio.sleep(0.2)
-    print(f"The kernel host ended with status {host.returncode}; so does this container.", flush=True)  # noqa: T201
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    pidfd = os.pidfd_open(host.pid)  # not a thread that waits: it would do so in vain when we are stopped
+    loop.add_reader(pidfd, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+    print(f"The kernel host ended with status {host.wait()}; so does this container.", flush=True)  # noqa: T201
     os.kill(os.getpid(), signal.SIGTERM)
 
 

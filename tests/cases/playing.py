@@ -1,7 +1,8 @@
 """A case is played: its cells in a real session, or its turns in a loop, and what came is compared.
 
 Flows in: cases. Flows out: failed assertions that say which cell of the case said what. Decided here: what is compared is
-the answer, which is what a model reads; and which cases share a session: all but the fresh ones, until one fails.
+the answer, which is what a model reads; and which cases share a session: all but the fresh ones, until one fails. Of those the
+next one is played already while one is waited for.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Sessions:
     async def session(self, case: Case) -> AsyncIterator[Session]:
         """Give the session that a case is to have."""
         if case.session == "fresh":
+            await self.close()
             async with Session.open(_spec(case.spec)) as session:
                 yield session
             await _assert_gone(case.gone_after_close)
@@ -71,6 +73,30 @@ class Sessions:
         """Close the shared session, if there is one."""
         self._shared = None
         await self._stack.aclose()
+
+
+class Fresh:
+    """Cases with a session to themselves, two at a time: each waits more than it computes."""
+
+    def __init__(self, cases: Sequence[Case], sessions: Sessions) -> None:
+        self._cases = [case for case in cases if case.cells and case.session == "fresh"]
+        self._sessions = sessions
+        self._playing: dict[str, asyncio.Task[None]] = {}
+
+    async def play(self, case: Case) -> None:
+        """Play one of them to its end, and begin the next."""
+        at = self._cases.index(case)
+        for one in self._cases[at : at + 2]:
+            if one.id not in self._playing:
+                self._playing[one.id] = asyncio.ensure_future(play(one, self._sessions))
+        await self._playing[case.id]
+
+    async def close(self) -> None:
+        """Give up what nobody has waited for."""
+        left = [playing for playing in self._playing.values() if not playing.done()]
+        for playing in left:
+            playing.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 async def play(case: Case, sessions: Sessions) -> None:

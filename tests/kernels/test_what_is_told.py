@@ -96,7 +96,7 @@ async def test_a_kernel_that_a_thread_of_an_earlier_cell_ends_says_whose_words_c
     status, outputs = await own_host.execute("time.sleep(5)")
     assert status == "kernel_died"
     assert [(output.of_cell, output.source) for output in outputs] == [
-        (own_host._number - 1, "stdout"),
+        (own_host.number - 1, "stdout"),
         (None, "notice"),
     ]
     assert outputs[0].text == "late\n"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from tests.spare import Spare, spare_sessions
 
 
 @pytest.fixture
@@ -24,6 +26,13 @@ def home() -> Iterator[Path]:
 def module_home() -> Iterator[Path]:
     """Give the desktop that a module's tests share its own folder."""
     yield from _home()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def spare() -> AsyncIterator[Spare]:
+    """Give new sessions to a module's tests, each of which needs one of its own."""
+    async with spare_sessions() as spare:
+        yield spare
 
 
 @pytest.fixture(scope="session")

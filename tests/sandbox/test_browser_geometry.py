@@ -29,6 +29,9 @@ _PAGE = """data:text/html,<meta charset=utf-8><title>here</title>
 <p style="position:fixed;right:0;bottom:0;margin:0;background:%23f0f">bottom right</p>"""
 
 
+LOOKS = round(GUARD_S / 0.05)
+
+
 class Bench:
     """A desktop with a browser, and a connection of the test's own to it."""
 
@@ -53,9 +56,9 @@ class Bench:
         return [target for target in found if target["type"] == "page"]
 
     async def measured(self, session: str, inner: tuple[int, int]) -> Metrics:
-        """Measure until the page has that size, at most 3 s."""
+        """Measure until the page has that size, or it never will."""
         metrics = await measure(self.devtools, session)
-        for _ in range(60):
+        for _ in range(LOOKS):
             if metrics.inner == inner and metrics.outer[0] >= inner[0]:  # a window that is being made has no outer size
                 break
             await asyncio.sleep(0.05)
@@ -63,8 +66,8 @@ class Bench:
         return metrics
 
     async def outer(self, session: str, wanted: tuple[int, int]) -> tuple[int, int]:
-        """Measure until the window has that size, at most 3 s."""
-        for _ in range(60):
+        """Measure until the window has that size, or it never will."""
+        for _ in range(LOOKS):
             if (outer := (await measure(self.devtools, session)).outer) == wanted:
                 break
             await asyncio.sleep(0.05)
@@ -94,15 +97,15 @@ class Bench:
         return screen.crop((left, top, left + metrics.inner[0], top + metrics.inner[1])).convert("RGB")
 
     async def difference(self, session: str, picture: Image.Image | None = None) -> tuple[int, int, int, int] | None:
-        """Where screen and page differ, once they have had 2 s to agree; None when nowhere."""
+        """Where screen and page differ, once they have had time to agree; None when nowhere."""
         box: tuple[int, int, int, int] | None = None
-        for _ in range(20):
+        for _ in range(LOOKS):
             metrics = await measure(self.devtools, session)
             of_page = picture or await self.page_picture(session)
             box = ImageChops.difference(of_page, self.screen_picture(metrics)).getbbox()
             if box is None:
                 break
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
         return box
 
 

@@ -15,12 +15,13 @@ import pytest_asyncio
 from tests.ladder import commands_of
 from tests.pages import LANGUAGES, chromium_of, ok
 from tests.serving import descendants
+from tests.spare import Spare
 from tests.waiting import GUARD_S, until
 
 from cellwright.session import Session
 from cellwright_kernel.wire import Language
 
-pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="module")]
 
 OPEN = """
 import os, urllib.request
@@ -62,10 +63,10 @@ ANSWER: dict[Language, str] = {
 }
 
 
-@pytest_asyncio.fixture
-async def session() -> AsyncIterator[Session]:
+@pytest_asyncio.fixture(loop_scope="module")
+async def session(spare: Spare) -> AsyncIterator[Session]:
     """One each: a language connects only once."""
-    async with Session.open() as session:
+    async with spare.session() as session:
         yield session
 
 

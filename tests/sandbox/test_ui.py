@@ -359,18 +359,18 @@ end(program)"""
     assert await _said(session, code) == ["200", "True", "0"]
 
 
-async def test_once_the_display_was_started_again_all_is_listed_as_before(tmp_path: Path) -> None:
-    async with Session.open(runs=tmp_path) as session:
-        await _said(session, _HELPERS + "first = dialog('x')\nui.wait('button', 'OK')")
-        killed = await session.execute(
-            "for p in os.listdir('/proc'):\n"
-            "    if p.isdigit() and open(f'/proc/{p}/comm').read() == 'Xvnc\\n':\n        os.kill(int(p), signal.SIGKILL)"
-        )
-        assert killed.status == "ok", killed.text
-        code = "second = dialog('y')\nui.wait('button', 'OK')\nlog([one.role for one in ui.tree().windows])"
-        assert (await _said(session, code))[-1] == "['dialog', 'window']"
-        code = "console.log((await ui.tree()).windows.map((one) => one.role).join(' '))"
-        assert (await _said(session, code, "javascript"))[-1] == "dialog window"
+async def test_once_the_display_was_started_again_all_is_listed_as_before(session: Session) -> None:
+    await _said(session, "first = dialog('x')\nui.wait('button', 'OK')")
+    killed = await session.execute(
+        "for p in os.listdir('/proc'):\n"
+        "    if p.isdigit() and open(f'/proc/{p}/comm').read() == 'Xvnc\\n':\n        os.kill(int(p), signal.SIGKILL)"
+    )
+    assert killed.status == "ok", killed.text
+    code = "second = dialog('y')\nui.wait('button', 'OK')\nlog([one.role for one in ui.tree().windows])"
+    assert (await _said(session, code))[-1] == "['dialog', 'window']"
+    code = "console.log((await ui.tree()).windows.map((one) => one.role).join(' '))"
+    assert (await _said(session, code, "javascript"))[-1] == "dialog window"
+    await _said(session, "first.wait(); end(second)")
 
 
 async def test_nothing_runs_before_it_is_needed_and_nothing_is_left(

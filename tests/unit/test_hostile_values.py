@@ -31,6 +31,8 @@ from cellwright_kernel.wire import EVENT, Cell, FileInfo, KernelConnection, Read
 
 pytestmark = pytest.mark.slow
 
+MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
+"""Where hundreds of runs and folders are made: a disk would be most of what they take."""
 MANY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 FEW = settings(MANY, max_examples=60)
 
@@ -155,7 +157,7 @@ def test_a_cell_of_any_events_ends_is_told_and_is_recorded(events: list[Any], pi
                 await backend.made[0].close()  # its late events would be the same again
             return cell, await session.execute("log(2)"), session.run_dir
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         cell, after, run = asyncio.run(play(Path(folder)))
         assert cell.status in {"ok", "error", "timeout", "interrupted", "kernel_died", "sandbox_lost"}
         assert len(answer(cell)) >= 1
@@ -210,7 +212,7 @@ def test_a_path_is_asked_for_as_it_is_or_not_at_all(path: str) -> None:
 @MANY
 @given(NAMES)
 def test_files_gives_what_lies_below_home_and_nothing_else(path: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         home = Path(folder, "home")
         (home / "a").mkdir(parents=True)
         Path(folder, "x").write_text("outside")
@@ -247,7 +249,7 @@ class _Listing(httpx2.AsyncBaseTransport):
 @MANY
 @given(st.lists(NAMES, max_size=6))
 def test_no_name_that_is_listed_leads_out_of_the_callers_folder(names: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         out = Path(folder, "way", "out")
         Path(folder, "way").mkdir()
         with contextlib.suppress(CellwrightError):

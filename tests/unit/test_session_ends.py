@@ -144,7 +144,7 @@ async def test_a_request_at_a_closed_session_starts_nothing() -> None:
 
 @pytest.mark.slow
 async def test_an_answer_does_not_wait_until_the_lost_sandbox_has_ended() -> None:
-    backend = _Slow(end_s=0.5)
+    backend = _Slow(end_s=0.25)
     async with Session.open(backend=backend) as session:
         backend.made[0].door._transport = _Deaf()
         cell = await session.execute("1", deadline_s=0.01)

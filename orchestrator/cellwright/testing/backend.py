@@ -19,6 +19,8 @@ from cellwright.testing.report import Check, Report, expect, run_checks
 from cellwright_kernel.wire import ClosedEvent, Execute, OutputEvent, Text
 
 _ENDED_S = 10.0
+_INTERRUPTED_S = 3.0
+"""Deadline of a cell that an interrupt should end; one that no interrupt reaches runs for so long."""
 _HERE = str(Path(__file__).resolve())
 _MARK = "CELLWRIGHT_CONFORMANCE_MARK"
 
@@ -100,7 +102,7 @@ async def _a_deadline_ends_a_cell(sandbox: Sandbox) -> None:
 async def _an_interrupt_keeps_variables(sandbox: Sandbox) -> None:
     async with asyncio.timeout(_ENDED_S):
         running = asyncio.ensure_future(
-            _execute(sandbox, "log('started')\nwhile True: pass", deadline_s=3, interrupt=True)
+            _execute(sandbox, "log('started')\nwhile True: pass", deadline_s=_INTERRUPTED_S, interrupt=True)
         )
         _, closed = await running
     expect(closed.status == "interrupted", f"the status is interrupted, not {closed.status}")

@@ -1,4 +1,4 @@
-"""Millions of control characters: what is said of them comes soon, and says what is missing."""
+"""A million control characters: what is said of them comes soon, and says what is missing."""
 
 import time
 
@@ -7,7 +7,7 @@ from tests.unit.kernel.test_outputs import Gathered, message, shown, wrote
 
 pytestmark = pytest.mark.slow
 
-FLOOD = "first\n" + "a\b" * 2_000_000 + "\nlast"
+FLOOD = "first\n" + "a\b" * 500_000 + "\nlast"
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_text_of_control_characters_takes_no_long_and_says_what_is_left_out(fl
     assert time.process_time() - began < 2
     assert "first\n" in found.text[:10]
     assert found.text.endswith("\nlast")
-    assert found.missing_chars > 3_400_000
+    assert found.missing_chars > 400_000
     assert "characters are left out here" in found.text
 
 
@@ -34,4 +34,4 @@ def test_a_stream_of_control_characters_is_what_a_terminal_shows_and_takes_no_lo
     began = time.process_time()
     pieces = (wrote(FLOOD[at : at + 65_536]) for at in range(0, len(FLOOD), 65_536))
     assert Gathered().texts(*pieces) == ["first\na\nlast"]
-    assert time.process_time() - began < 10  # 2 s measured
+    assert time.process_time() - began < 2.5  # 0.5 s measured

@@ -134,10 +134,10 @@ def test_late_output_cannot_push_out_what_the_cell_says(gathered):
 
 def test_late_output_is_counted_whole_where_it_is_not_kept(gathered):
     for _ in range(3):
-        gathered.outputs.add(wrote("y" * 50_000_000), of_cell=1)
+        gathered.outputs.add(wrote("y" * 34_000_000), of_cell=1)
         gathered.outputs.add(logged("own"))
     assert gathered.texts()[-1] == (
-        "[2 outputs with 100,000,002 characters that came late from earlier cells are left out here.]"
+        "[2 outputs with 68,000,002 characters that came late from earlier cells are left out here.]"
     )
 
 

@@ -32,11 +32,16 @@ def test_every_changed_byte_of_a_closed_run_is_found(small_run: Path) -> None:
     for path in files:
         data = path.read_bytes()
         for index in range(len(data)):
-            path.write_bytes(data[:index] + bytes([data[index] ^ (0x01, 0x20, 0x80)[index % 3]]) + data[index + 1 :])
+            with path.open("r+b") as file:
+                file.seek(index)
+                file.write(bytes([data[index] ^ (0x01, 0x20, 0x80)[index % 3]]))
             verdict = verify(small_run)
             assert verdict.status == "changed", (path.name, index)
             assert verdict.problems[0].file in {str(path.relative_to(small_run)), "journal.jsonl", "run.json"}
-        path.write_bytes(data)
+            with path.open("r+b") as file:
+                file.seek(index)
+                file.write(data[index : index + 1])
+        assert path.read_bytes() == data
     assert verify(small_run).status == "whole"
 
 

@@ -1,7 +1,5 @@
 """Building the inside's runtime, as far as it goes without a registry; set-up itself is the rest of the test."""
 
-import os
-
 import pytest
 
 from cellwright.errors import EnvironmentMissing
@@ -42,20 +40,6 @@ def test_built_runtime_is_left_alone():
     (runtime.runtime_place() / "ours").touch()
     assert build.build_runtime() == runtime.runtime_place()
     assert [path.name for path in runtime.runtime_place().iterdir()] == ["ours"]
-
-
-@pytest.mark.slow
-def test_broken_build_leaves_nothing_behind(monkeypatch, tmp_path, data):
-    """A lock whose hash is wrong: pip refuses, whether or not a registry answers."""
-    lock = tmp_path / "wrong.lock"
-    lock.write_text(LOCK.replace("cc", "0" * 64))
-    monkeypatch.setattr(build, "lock_file", lambda: lock)
-    monkeypatch.setattr(runtime, "lock_file", lambda: lock)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    with pytest.raises(EnvironmentMissing, match="Nothing half-built is left"):
-        build.build_runtime()
-    assert [path.name for path in (data / "runtime").iterdir()] == [".lock"]
 
 
 def test_killed_build_is_swept_away_by_the_next(monkeypatch, data):

@@ -31,6 +31,13 @@ SILENT = "The display did not answer for 3 s, as if it had been stopped or hung,
 
 
 @pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs is given up sooner; that it is after 3 s, as is said, the ladder's rows show."""
+    monkeypatch.setattr(desktop_module, "_ANSWER_S", 0.5)
+    monkeypatch.setattr(desktop_keeper, "_PICTURE_S", 0.5)
+
+
+@pytest.fixture
 def listener() -> Iterator[tuple[str, socket.socket]]:
     """A display's name that is nobody's, and who listens there."""
     number = 10_000 + os.getpid() % 50_000
@@ -97,6 +104,7 @@ async def test_sound_ones_are_left_alone(desktop: Desktop) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_patience")
 async def test_a_display_that_is_stopped_is_ended_and_that_is_said(desktop: Desktop) -> None:
     os.kill(desktop._children["Xvnc"].pid, signal.SIGSTOP)
     assert await desktop.end_if_silent()
@@ -106,6 +114,7 @@ async def test_a_display_that_is_stopped_is_ended_and_that_is_said(desktop: Desk
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_patience")
 async def test_a_window_manager_that_is_stopped_is_ended_and_that_is_said(desktop: Desktop) -> None:
     os.kill(desktop._children["openbox"].pid, signal.SIGSTOP)
     assert not await desktop.end_if_silent()
@@ -118,6 +127,7 @@ async def test_a_window_manager_that_is_stopped_is_ended_and_that_is_said(deskto
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_patience")
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # python-xlib leaves refused sockets open
