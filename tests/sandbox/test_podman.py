@@ -181,3 +181,12 @@ async def test_a_runtime_that_is_not_there_is_replaced_by_no_other(runtime: str)
         async with Session.open(SMALL.model_copy(update={"runtime": runtime})):
             pass
     assert names("podman") <= before
+
+
+async def test_a_runtime_that_hands_no_descriptor_down_is_refused_in_words() -> None:
+    """As gVisor's is; nobody could be sure then who made the door."""
+    with pytest.raises(
+        SandboxUnavailable, match=r"The runtime /bin/true hands no descriptor down .* Nothing was started"
+    ):
+        async with Session.open(SMALL.model_copy(update={"runtime": "/bin/true"})):
+            pass

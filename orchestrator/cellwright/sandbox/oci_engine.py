@@ -123,13 +123,25 @@ async def _require_runtime(engine: Engine, runtime: str, told: dict[str, Any]) -
         is_there, why = runtime in known, f"it knows: {', '.join(known) or 'none'}"
         mend = "Name it in /etc/docker/daemon.json, under `runtimes`, and start the daemon again"
     else:
-        status, _, complaint = await engine.run("info")
+        status, path, complaint = await engine.run("info", "--format", "{{.Host.OCIRuntime.Path}}")
         is_there, why = status == 0, (complaint.strip().splitlines() or ["it does not say why"])[-1]
         mend = "Install it, or give its program's path"
+        if is_there:
+            await _require_descriptors(path.strip())
     if not is_there:
         raise SandboxUnavailable(
             f"{engine.name} has no runtime {runtime} ({why}). Usually it is not installed. Nothing was started, with another "
             f"runtime or without. {mend}, or leave `--runtime` out."
+        )
+
+
+async def _require_descriptors(runtime: str) -> None:
+    """Have podman's runtime be one that hands the door's descriptor down."""
+    _, said, complaint = await _run(runtime, "create", "--help")
+    if "preserve-fds" not in said + complaint:
+        raise SandboxUnavailable(
+            f"The runtime {runtime} hands no descriptor down (`--preserve-fds`), by which podman's sandboxes are reached. gVisor's "
+            "runsc does not. Nothing was started. Use `--sandbox docker` with it, or leave `--runtime` out."
         )
 
 
