@@ -13,8 +13,8 @@ from cellwright.errors import SandboxUnavailable, UsageError
 from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Spec
 from cellwright.sandbox.docker import _DockerStart
-from cellwright.sandbox.kernel_host import place_to_start_in
 from cellwright.sandbox.oci_engine import Engine, EngineName, find_engine
+from cellwright.sandbox.place import take_place
 from cellwright.sandbox.podman import _PodmanStart
 
 TOLD: list[tuple[EngineName, object, tuple[bool, str, bool]]] = [
@@ -65,8 +65,11 @@ async def test_docker_has_the_runtimes_that_its_daemon_was_told_of(
 async def test_the_runtime_stands_in_the_command_that_starts_a_sandbox(backend: EngineName) -> None:
     engine = Engine(backend, backend, rootless=False, cgroups="v2", runtime="runsc")
     start = _PodmanStart if backend == "podman" else _DockerStart
-    with place_to_start_in() as place:
+    place = take_place()
+    try:
         words = start(engine, "image", Spec(backend=backend, runtime="runsc"), place, None).command("fd:3")
+    finally:
+        place.leave()
     at = words.index("--runtime")
     assert words[at + 1] == "runsc"
     assert (at < words.index("run")) == (backend == "podman"), "podman takes it before its command, docker after"
