@@ -85,11 +85,13 @@ async def play(home: Path, asked: list[tuple[str, str, bytes]]) -> None:
     ):
         at = "http://127.0.0.1/v1/sessions"
         assert (await client.post(at, json={"session_id": "s"})).status_code == 201
-        backend.made[0].door._transport = httpx2.ASGITransport(app=door(cast("Inside", None), home))
+        own, transport = backend.made[0].door, backend.made[0].door._transport
+        own._transport = httpx2.ASGITransport(app=door(cast("Inside", None), home))
         for method, path, body in asked:
             await check(client, method, path.encode(), body)
         assert (await client.put(f"{at}/s/files/after", content=b"still")).status_code == 204
         assert (await client.get(f"{at}/s/files/after")).content == b"still"
+        own._transport = transport  # what is not files is the fake's
 
 
 async def check(client: httpx2.AsyncClient, method: str, path: bytes, body: bytes) -> None:
