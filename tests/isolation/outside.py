@@ -11,12 +11,14 @@ import getpass
 import hashlib
 import os
 import re
+import secrets
 import select
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +35,9 @@ MARK = f"cellwright-mark-of-{os.getpid()}"
 """Stands in the environment of the caller, in the arguments of a process, and in files."""
 OTHER_MARK = f"cellwright-other-of-{os.getpid()}"
 SECRET_NAME = "CELLWRIGHT_TEST_SECRET"
+VALUES = {name: f"{name}-{secrets.token_urlsafe(18)}" for name in ("KEPT", "TYPED", "BOUND")}
+"""Values of the attacker's secrets: one is never used, one is typed, one is bound to a host. None is told to the probes as it is."""
+MADE_AT = time.time() - 1
 _IPC_CREAT = 0o1000
 _KEY = 0x43570000 + os.getpid() % 0xFFFF
 
@@ -103,6 +108,8 @@ def everything_outside(folder: Path, other: Session, prepared: str) -> Iterator[
         outside.pids = {child.pid, service.pid, os.getpid(), other.info.pid}
         outside.facts |= {
             "mark": MARK,
+            "turned": {name: value[::-1] for name, value in VALUES.items()},
+            "made_at": MADE_AT,
             "user": getpass.getuser() if os.getuid() else "somebody",
             "files": [str(place / "file.txt"), str(Path(__file__).resolve()), str(Path.home()), sys.prefix],
             "ports": [streams[0].getsockname()[1], streams[1].getsockname()[1]],

@@ -22,6 +22,7 @@ from tests.engines import needs
 from tests.isolation.outside import (
     MARK,
     SECRET_NAME,
+    VALUES,
     Outside,
     everything_outside,
     hello_to,
@@ -32,7 +33,7 @@ from tests.isolation.outside import (
     prepare_other,
 )
 
-from cellwright.sandbox.base import Spec
+from cellwright.sandbox.base import SecretSpec, Spec
 from cellwright.session import Session
 
 pytestmark = [
@@ -47,6 +48,7 @@ ROWS: list[dict[str, Any]] = [json.loads(line) for line in (HERE / "probes.jsonl
 HELPERS = (HERE / "helpers.py").read_text().partition("# ---\n")[2]
 BACKENDS = ("bubblewrap", *(pytest.param(engine, marks=needs(engine)) for engine in ("podman", "docker")))
 """Every backend that contains, and what it needs."""
+SECRETS = (SecretSpec(name="KEPT"), SecretSpec(name="TYPED"), SecretSpec(name="BOUND", hosts=("bound.example",)))
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -59,19 +61,21 @@ async def both(
     backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Session, Session, Outside]]:
     """Give the attacker, the other sandbox, and what lies outside."""
-    os.environ[SECRET_NAME] = MARK
+    given = {SECRET_NAME: MARK, **VALUES}
+    os.environ.update(given)
     runs = tmp_path_factory.mktemp("runs")
     try:
         async with (
             Session.open(Spec(backend=backend), runs=runs) as other,
-            Session.open(Spec(backend=backend), runs=runs) as attacker,
+            Session.open(Spec(backend=backend, secrets=SECRETS), secrets=VALUES, runs=runs) as attacker,
         ):
             prepared = await _said(other, prepare_other())
             with everything_outside(tmp_path_factory.mktemp("service"), other, prepared) as outside:
                 assert await _said(attacker, f"outside = {outside.facts!r}\n{HELPERS}") == ""
                 yield attacker, other, outside
     finally:
-        del os.environ[SECRET_NAME]
+        for name in given:
+            del os.environ[name]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row['kind']}: {row['does']}" for row in ROWS])
@@ -91,7 +95,18 @@ async def test_probe(both: tuple[Session, Session, Outside], backend: str, row: 
 
 
 async def test_every_kind_has_its_probes() -> None:
-    kinds = {"files", "processes", "settings", "devices", "calls", "namespaces", "network", "service", "others"}
+    kinds = {
+        "files",
+        "processes",
+        "settings",
+        "devices",
+        "calls",
+        "namespaces",
+        "network",
+        "service",
+        "others",
+        "secrets",
+    }
     assert set(Counter(row["kind"] for row in ROWS)) == kinds
     assert len({row["does"] for row in ROWS}) == len(ROWS) >= 60
 

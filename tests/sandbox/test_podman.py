@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -99,4 +100,42 @@ async def test_without_podman_nothing_runs_otherwise(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SandboxUnavailable, match="There is no podman on this machine"):
         async with Session.open(PODMAN):
+            pass
+
+
+def told_of(name: str, what: str, *, runtime: str) -> str:
+    asked = ["podman", "--runtime", runtime, "inspect", "--format", what, name]
+    return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+
+
+async def test_the_runtime_that_is_asked_for_starts_it_and_removes_it(tmp_path: Path) -> None:
+    """The one asked for is a program that notes what it was called for, and is then the real one."""
+    called = tmp_path / "called"
+    own = tmp_path / "own-runtime"
+    own.write_text(f'#!/bin/sh\necho "$@" >>{called}\nexec runc "$@"\n')
+    own.chmod(0o755)
+    async with Session.open(SMALL.model_copy(update={"runtime": str(own)}), runs=tmp_path / "runs") as session:
+        name = name_of("podman", session.info.pid)
+        assert told_of(name, "{{.OCIRuntime}}", runtime=str(own)) == str(own)
+        assert (await session.execute("log(41 + 1)")).text == "42"
+    calls = called.read_text().split()
+    assert [word for word in ("create", "start", "delete") if word in calls] == ["create", "start", "delete"]
+    assert name not in names("podman")
+
+
+@pytest.mark.parametrize("runtime", ["no-such-runtime", "/nowhere/no-such-runtime"])
+async def test_a_runtime_that_is_not_there_is_replaced_by_no_other(runtime: str) -> None:
+    before = names("podman")
+    with pytest.raises(SandboxUnavailable, match=f"podman has no runtime {runtime} .* Nothing was started"):
+        async with Session.open(SMALL.model_copy(update={"runtime": runtime})):
+            pass
+    assert names("podman") <= before
+
+
+async def test_a_runtime_that_hands_no_descriptor_down_is_refused_in_words() -> None:
+    """As gVisor's is; nobody could be sure then who made the door."""
+    with pytest.raises(
+        SandboxUnavailable, match=r"The runtime /bin/true hands no descriptor down .* Nothing was started"
+    ):
+        async with Session.open(SMALL.model_copy(update={"runtime": "/bin/true"})):
             pass

@@ -1,6 +1,6 @@
 """What a sandbox may have, said the same way by every command: `run`, `exec`, `serve`.
 
-Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--secret`, `--sandbox`, `--image`, `--size`, `--no-browser`, `--memory` and
+Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--secret`, `--sandbox`, `--image`, `--runtime`, `--size`, `--no-browser`, `--memory` and
 its like, `--deadline`. Flows out: a `Spec`.
 Decided here: how each word is written, and the sentence for one that is not.
 """
@@ -37,6 +37,7 @@ _OPTION_OF = {
     "env": "--env",
     "width": "--size",
     "height": "--size",
+    "runtime": "--runtime",
 }
 _LANGUAGES: dict[str, Language] = {"py": "python", "python": "python", "js": "javascript", "javascript": "javascript"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -95,6 +96,14 @@ class SpecOptions:
     image: Annotated[
         str | None,
         typer.Option("--image", metavar="NAME", help=f"What podman and docker use. Default: {_DEFAULT.image}."),
+    ] = None
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            "--runtime",
+            metavar="NAME",
+            help="What podman and docker start the sandbox with, such as `runsc`, gVisor. Default: what they are set up with.",
+        ),
     ] = None
     size: Annotated[
         str | None,
@@ -169,6 +178,7 @@ class SpecOptions:
         said: dict[str, Any] = {
             "backend": self.sandbox,
             "image": self.image,
+            "runtime": self.runtime,
             "allow": self.allow and tuple(self.allow),
             "files": self.files and tuple(_existing(path) for path in self.files),
             "out": _folder(self.out),

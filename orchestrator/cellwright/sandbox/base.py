@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
 
 if TYPE_CHECKING:
     from cellwright.sandbox.door import Door
@@ -79,6 +79,9 @@ class Spec(BaseModel):
     backend: str = "bubblewrap"
     image: str = "localhost/cellwright-sandbox:latest"
     """What podman and docker make the sandbox from; to the other backends it is nothing."""
+    runtime: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./][A-Za-z0-9_./+-]*$")] | None = None
+    """With what podman and docker start it, `runsc` for gVisor: a name that they know or, for podman, a program's path; absent:
+    what they are set up with."""
     width: int = Field(default=1440, ge=640, le=3840)
     """Pixels of the desktop."""
     height: int = Field(default=1000, ge=480, le=2160)
@@ -99,6 +102,13 @@ class Spec(BaseModel):
     deadline_limit_s: float = Field(default=3600.0, gt=0, allow_inf_nan=False)
     """Most seconds that a call, or code in its first line, may ask for."""
     limits: Limits = Limits()
+
+    @field_validator("runtime")
+    @classmethod
+    def _is_an_engines(cls, runtime: str | None, so_far: ValidationInfo) -> str | None:
+        if runtime is not None and (backend := so_far.data.get("backend")) not in ("podman", "docker"):
+            raise ValueError(f"it is for podman and docker, and {backend} has no runtime of that kind")
+        return runtime
 
     @property
     def longest_s(self) -> float:

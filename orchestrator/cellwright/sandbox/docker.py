@@ -66,7 +66,9 @@ class _DockerStart(OciStart):
             "passwd", f"root:x:0:0::/root:/usr/sbin/nologin\nagent:x:{self.uid}:{self.uid}::/home/agent:/bin/bash\n"
         )
         hosts = self._file("hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n")
+        runtime = () if self.engine.runtime is None else ("--runtime", self.engine.runtime)
         return [
+            *runtime,
             *("--user", f"{self.uid}:{self.uid}", "--volume", f"{known}:/etc/passwd:{self.shown}"),
             # docker would show the machine's
             *("--volume", f"{hosts}:/etc/hosts:{self.shown}"),

@@ -44,16 +44,17 @@ class OciBackend:
     def __init__(self, engine: EngineName, start: type[OciStart]) -> None:
         self.name: str = engine
         self._engine_name: EngineName = engine
-        self._engine: Engine | None = None
+        self._engines: dict[str | None, Engine] = {}  # by runtime
         self._start = start
 
     async def start(self, spec: Spec, *, egress_socket: Path | None = None) -> Sandbox:
         """See `Backend.start`."""
-        if self._engine is None:
-            self._engine = await find_engine(self._engine_name)
-        image = await self._engine.image_id(spec.image)
+        engine = self._engines.get(spec.runtime)
+        if engine is None:
+            engine = self._engines[spec.runtime] = await find_engine(self._engine_name, spec.runtime)
+        image = await engine.image_id(spec.image)
         with place_to_start_in() as place:
-            return await self._start(self._engine, image, spec, place, egress_socket).start()
+            return await self._start(engine, image, spec, place, egress_socket).start()
 
 
 class OciSandbox(HostedSandbox):
@@ -106,6 +107,10 @@ class OciStart(ABC):
     def own_options(self) -> Sequence[str]:
         """Return what this engine is asked for besides."""
 
+    def shared_memory(self, size: int) -> Sequence[str]:
+        """Return the options that give /dev/shm its size in bytes."""
+        return ("--shm-size", str(size))
+
     def limits_in_force(self) -> dict[str, str]:
         """Return each limit with the means by which it holds, or what of it does not, and why."""
         limits, by = self.spec.limits, f"by {self.engine.name}, cgroup {self.engine.cgroups}"
@@ -135,7 +140,7 @@ class OciStart(ABC):
         self._profile.write_text(json.dumps(browser_profile()))
         environment = {**ENVIRONMENT, "TMPDIR": HOST_FOLDER}
         return [
-            *(self.engine.command, "run", *self._options(), *self.own_options(), self.image),
+            *(*self.engine.words, "run", *self._options(), *self.own_options(), self.image),
             *("-i", *(f"{name}={value}" for name, value in environment.items())),
             *("/opt/cellwright/bin/python", "-P", "-m", "cellwright_kernel"),
             *("--settings", self._settings(door).model_dump_json()),
@@ -184,7 +189,7 @@ class OciStart(ABC):
         return [
             *(groups if self.engine.limits else ()),
             *("--ulimit", f"nofile={self._open_files}:{self._open_files}", "--ulimit", f"nproc={most}:{most}"),
-            *("--ulimit", f"core={core}:{core}", "--shm-size", str(size)),
+            *("--ulimit", f"core={core}:{core}", *self.shared_memory(size)),
             *("--tmpfs", f"/tmp:rw,exec,size={size},mode=1777"),  # noqa: S108 - the sandbox's own
             *("--tmpfs", f"/home/agent:rw,exec,size={size},mode=0700,{owner}"),
             *("--tmpfs", f"{HOST_FOLDER}:rw,size={size},mode=0700,{owner}"),

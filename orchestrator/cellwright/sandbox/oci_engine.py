@@ -37,6 +37,14 @@ class Engine:
     rootless: bool
     """Whether whoever runs its sandboxes is an ordinary user."""
     cgroups: Literal["v1", "v2"]
+    runtime: str | None = None
+    """What it starts sandboxes with; absent: what it is set up with."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How a command of it begins. podman takes the runtime there, and looks for it again to remove what it started."""
+        chosen = () if self.runtime is None or self.name != "podman" else ("--runtime", self.runtime)
+        return (self.command, *chosen)
 
     @property
     def limits(self) -> bool:
@@ -58,23 +66,23 @@ class Engine:
 
     async def remove(self, sandbox: str) -> None:
         """End a sandbox of this name, if there is one, and remove what the engine keeps of it."""
-        await self.run(*self.removal(sandbox)[1:])
+        await _run(*self.removal(sandbox))
 
     def removal(self, sandbox: str) -> list[str]:
         """Return the command that does that."""
         at_once = ["--time", "0", "--ignore"] if self.name == "podman" else []
-        return [self.command, "rm", "--force", *at_once, sandbox]
+        return [*self.words, "rm", "--force", *at_once, sandbox]
 
     async def run(self, *words: str) -> tuple[int, str, str]:
         """Run a command of the engine; return its status and what it said on both streams."""
-        return await _run(self.command, *words)
+        return await _run(*self.words, *words)
 
 
-async def find_engine(name: EngineName) -> Engine:
-    """Return an engine that answers; takes 0.1 s.
+async def find_engine(name: EngineName, runtime: str | None = None) -> Engine:
+    """Return an engine that answers, and has the runtime; takes 0.1 s.
 
     Raises:
-        SandboxUnavailable: It is not there, or does not answer.
+        SandboxUnavailable: It is not there, does not answer, or has no such runtime.
     """
     command = shutil.which(name)
     if command is None:
@@ -94,7 +102,10 @@ async def find_engine(name: EngineName) -> Engine:
             f"{name} does not answer: {last}. Usually its daemon does not run, or you may not use it. Nothing was started. "
             f"Run `{name} info` to see why."
         )
-    return _as_told(name, command, told)
+    engine = _as_told(name, command, told, runtime)
+    if runtime is not None:
+        await _require_runtime(engine, runtime, told)
+    return engine
 
 
 def engine_environment() -> dict[str, str]:
@@ -106,14 +117,42 @@ def engine_environment() -> dict[str, str]:
     return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", **kept}
 
 
-def _as_told(name: EngineName, command: str, told: dict[str, Any]) -> Engine:
+async def _require_runtime(engine: Engine, runtime: str, told: dict[str, Any]) -> None:
+    if engine.name == "docker":
+        known = sorted(told.get("Runtimes") or ())
+        is_there, why = runtime in known, f"it knows: {', '.join(known) or 'none'}"
+        mend = "Name it in /etc/docker/daemon.json, under `runtimes`, and start the daemon again"
+    else:
+        status, path, complaint = await engine.run("info", "--format", "{{.Host.OCIRuntime.Path}}")
+        is_there, why = status == 0, (complaint.strip().splitlines() or ["it does not say why"])[-1]
+        mend = "Install it, or give its program's path"
+        if is_there:
+            await _require_descriptors(path.strip())
+    if not is_there:
+        raise SandboxUnavailable(
+            f"{engine.name} has no runtime {runtime} ({why}). Usually it is not installed. Nothing was started, with another "
+            f"runtime or without. {mend}, or leave `--runtime` out."
+        )
+
+
+async def _require_descriptors(runtime: str) -> None:
+    """Have podman's runtime be one that hands the door's descriptor down."""
+    _, said, complaint = await _run(runtime, "create", "--help")
+    if "preserve-fds" not in said + complaint:
+        raise SandboxUnavailable(
+            f"The runtime {runtime} hands no descriptor down (`--preserve-fds`), by which podman's sandboxes are reached. gVisor's "
+            "runsc does not. Nothing was started. Use `--sandbox docker` with it, or leave `--runtime` out."
+        )
+
+
+def _as_told(name: EngineName, command: str, told: dict[str, Any], runtime: str | None) -> Engine:
     if name == "podman":
         host = told.get("host", {})
         rootless, version = bool(host.get("security", {}).get("rootless")), str(host.get("cgroupVersion"))
     else:
         rootless = "name=rootless" in (told.get("SecurityOptions") or [])
         version = f"v{told.get('CgroupVersion')}"
-    return Engine(name, command, rootless, "v2" if version == "v2" else "v1")
+    return Engine(name, command, rootless, "v2" if version == "v2" else "v1", runtime)
 
 
 async def _run(command: str, *words: str) -> tuple[int, str, str]:

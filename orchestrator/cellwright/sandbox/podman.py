@@ -60,6 +60,10 @@ class _PodmanStart(OciStart):
             *("--preserve-fds", "1", "--pidfile", str(self._pid_file)),
         ]
 
+    def shared_memory(self, size: int) -> Sequence[str]:
+        # podman 5's own is read-only where the root file system is
+        return ("--tmpfs", f"/dev/shm:rw,noexec,size={size},mode=1777")  # noqa: S108 - the sandbox's own
+
     @property
     def _pid_file(self) -> Path:
         return self.place.folder / "pid"
