@@ -50,7 +50,7 @@ async def check_told_later(service: Service) -> None:
         while "later" in await busy(service):  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)
     assert await execute(service, "later", "log(y)") == [
-        "Cell 2, whose caller hung up before he was answered, has ended with status ok. What it showed:",
+        "Cell 2, for which nobody waited any more, has ended with status ok. What it showed:",
         "BEFORE\n",
         "NOT LOST",
         "This call itself:",
