@@ -32,7 +32,10 @@ async def test_cells_of_both_languages_go_on_when_a_cell_has_filled(folder: str)
     async with Session.open(SMALL) as session:
         await _succeeds(session, "kept = 7" + FILL.format(path=f"{folder}/filled"), "python")
         await _succeeds(session, "for _ in range(20): print('x' * 20_000)", "python")
-        assert (await session.execute("kept")).text == "7"
+        kept = (await session.execute("kept")).text
+        assert kept.splitlines()[-1] == "7"
+        if folder != "/dev/shm":  # Chromium shares its memory there, and may end and be started again
+            assert kept == "7"
         code = "1 + 1" if folder == "/dev/shm" else SHOW  # without it Chromium now and then loads no page
         for language in LANGUAGES:
             await _succeeds(session, code, language)

@@ -25,6 +25,9 @@ _ANSWER_S: Final = 1.0
 _ALL_S: Final = 10.0
 _KEY_S: Final = 2.5
 """How long the key may take to the page; 10 ms are usual, and on a machine with six times its work a second was too little."""
+_TAP_AGAIN_S: Final = 0.5
+"""A key gets lost while a click moves the keyboard to a frame of another site: the page's process knows by then that it is not
+meant, and the browser still sends it there."""
 _LOOK_EVERY_S: Final = 0.02
 _FRAMES: Final = 200
 
@@ -141,9 +144,12 @@ class PageField:
 
     async def _came_to(self) -> tuple[_Frame, _Came] | None:
         listening = [frame for frame in self._frames if await self._listens(frame)]
-        await self._tap()
-        end = asyncio.get_running_loop().time() + _KEY_S
-        while asyncio.get_running_loop().time() < end:
+        clock = asyncio.get_running_loop().time
+        tap_at, end = clock(), clock() + _KEY_S
+        while (now := clock()) < end:
+            if now >= tap_at:
+                await self._tap()
+                tap_at = now + _TAP_AGAIN_S
             for frame in listening:
                 with suppress(DevtoolsError):
                     match await self._evaluate(frame, _CAME):
