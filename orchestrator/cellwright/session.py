@@ -20,6 +20,7 @@ from cellwright.attached import Attached
 from cellwright.closing import End, finish
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
+from cellwright.egress import Tape
 from cellwright.errors import SessionBusy, SessionClosed
 from cellwright.executor import Executor
 from cellwright.lease import Lease, lease, or_closed
@@ -33,7 +34,7 @@ from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.secret_uses import SecretUses, secrets_of
-from cellwright_kernel.wire import Cell, FileInfo, Language
+from cellwright_kernel.wire import Cell, FileInfo, Language, PictureDifference, PicturePair
 
 
 class Session:
@@ -71,18 +72,22 @@ class Session:
         backend: Backend | None = None,
         runs: Path | None = None,
         secrets: Mapping[str, str] | None = None,
+        replay_of: str | None = None,
+        tape: Tape | None = None,
     ) -> AsyncIterator[Session]:
         """Start a sandbox, open its run on disk, and close both at the end.
 
         Args:
             spec: What the sandbox is made from; absent: the defaults.
             session_id: Its id; absent: a new one.
-            driver: Who sends the cells: `library`, `loop`, `guide`, `gateway` or `cli`.
+            driver: Who sends the cells: `library`, `loop`, `guide`, `gateway`, `cli` or `replay`.
             task: The words the user gave, where there are any.
             model: The model's name, where one drives.
             backend: A backend to use instead of the one that the Spec names.
             runs: Folder of the runs; absent: the user's own.
             secrets: The value of each secret that the Spec names.
+            replay_of: Id of the run whose cells are done again; absent: of none.
+            tape: Answers in place of the network; absent: what is allowed goes out.
 
         Raises:
             SandboxUnavailable: No sandbox could be started.
@@ -91,12 +96,21 @@ class Session:
         spec, session_id = spec or Spec(), session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
         kept = secrets_of(spec, secrets or {})
-        journal = open_run(runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model, secrets=kept)
+        journal = open_run(
+            runs,
+            session_id=session_id,
+            driver=driver,
+            spec=spec,
+            task=task,
+            model=model,
+            replay_of=replay_of,
+            secrets=kept,
+        )
         end = End("failed", reason="The session could not be opened.")
         session: Session | None = None
         outgoing = Outgoing(journal, lambda: session.executing if session else None)
         try:
-            async with lease(backend, spec, journal, outgoing.began, kept) as given:
+            async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape) as given:
                 session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
                 journal.append(
                     records.SessionOpened(
@@ -135,6 +149,11 @@ class Session:
     def executing(self) -> int | None:
         """Number of the cell that is running; None when idle."""
         return None if self._ongoing is None or self._ongoing.has_ended else self._ongoing.cell.number
+
+    @property
+    def cells(self) -> int:
+        """Cells that were begun so far."""
+        return self._cells
 
     @property
     def idle_s(self) -> float:
@@ -246,6 +265,11 @@ class Session:
             taken = await door.screenshot()
         self._executor.screen.seen_by_others()
         return taken[0] if taken else b""
+
+    async def picture_difference(self, pair: PicturePair) -> PictureDifference:
+        """Return in what two pictures differ, as the inside says, where alone they are decoded."""
+        async with self._used() as door:
+            return await door.picture_difference(pair)
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""

@@ -127,6 +127,8 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
             records.CellRunning()
             | records.CellClosed()
             | records.LateOutput()
+            | records.Exchanged()
+            | records.RequestSent()
             | records.Screen()
             | records.ModelRequest()
         ):

@@ -319,6 +319,7 @@ def open_run(
     spec: Spec,
     task: str | None = None,
     model: str | None = None,
+    replay_of: str | None = None,
     durable: bool = False,
     secrets: Secrets = NONE,
 ) -> Journal:
@@ -331,6 +332,7 @@ def open_run(
         spec: What the sandbox is made from; of its `env` only the names are kept.
         task: The user's words; absent when no model is given a task.
         model: The model's name; absent when none drives.
+        replay_of: Id of the run that is done again; absent when none is.
         durable: Whether every record waits for fsync.
         secrets: Whose values it may not hold.
     """
@@ -342,5 +344,6 @@ def open_run(
         spec=recorded_spec(spec),
         task=task,
         model=model,
+        replay_of=replay_of,
     )
     return Journal.create((runs or runs_folder()) / info.run_id, info, durable=durable, secrets=secrets)

@@ -257,6 +257,50 @@ class EgressMore(_Record):
         )
 
 
+class RequestSent(_Record):
+    """A request is about to go out that may change something outside; on disk before it has."""
+
+    type: Literal["request_sent"] = "request_sent"
+    cell: int | None = None
+    """Number of the cell that ran then; absent between cells."""
+    method: str
+    """`CONNECT` where it cannot be read: anything may be in it."""
+    host: str
+    port: int
+    target: str = ""
+    """Path and query; empty where it cannot be read."""
+
+
+class KeptBody(Recorded):
+    """What a request or a response carried."""
+
+    size_bytes: int
+    sha256: str
+    """Hash of all of it, 64 hex digits."""
+    kept: bool = True
+    """True when it is a blob of the run, or empty."""
+
+
+class Exchanged(_Record):
+    """A request that went out in clear, and its response; both as they were seen outside."""
+
+    type: Literal["exchanged"] = "exchanged"
+    cell: int | None = None
+    """Number of the cell that ran when the request went out; absent between cells."""
+    method: str
+    host: str
+    port: int
+    target: str
+    """Path and query."""
+    request_body: KeptBody
+    status: int
+    reason: str = ""
+    """Of the status line."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of the response, in order."""
+    body: KeptBody
+
+
 class Screen(_Record):
     """A screenshot of the whole desktop."""
 
@@ -324,6 +368,8 @@ Record: TypeAlias = (
     | ModelFailed
     | Egress
     | EgressMore
+    | RequestSent
+    | Exchanged
     | Screen
     | Note
     | SessionClosed

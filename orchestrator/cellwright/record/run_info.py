@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from cellwright.record.stored import Recorded
 from cellwright.sandbox.base import Spec
 
-Driver = Literal["loop", "guide", "library", "cli", "gateway"]
+Driver = Literal["loop", "guide", "library", "cli", "gateway", "replay"]
 """Who sends the cells."""
 
 RunEnd = Literal["done", "failed", "budget", "stuck", "cancelled"]
@@ -48,6 +48,8 @@ class RunInfo(Recorded):
     """The user's words; absent when no model was given a task."""
     model: str | None = None
     """Name of the model; absent when none drove."""
+    replay_of: str | None = None
+    """Id of the run whose cells are done again; absent when this is no replay."""
 
 
 class Head(Recorded):

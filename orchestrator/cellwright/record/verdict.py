@@ -24,6 +24,7 @@ from cellwright.record.records import (
     CopiedFile,
     Egress,
     EgressMore,
+    Exchanged,
     FileDeleted,
     FileWritten,
     KernelRestarted,
@@ -33,6 +34,7 @@ from cellwright.record.records import (
     ModelResponse,
     Note,
     Record,
+    RequestSent,
     RunClosed,
     Screen,
     SessionClosed,
@@ -188,7 +190,9 @@ def blobs_of(record: Record) -> Iterator[str]:
             yield from _of_files(record.files)
         case CellOpened() | KernelRestarted() | FileDeleted() | ModelRequest() | ModelResponse() | ModelFailed():
             return
-        case Egress() | EgressMore() | RunClosed():
+        case Exchanged():
+            yield from (body.sha256 for body in (record.request_body, record.body) if body.kept and body.size_bytes)
+        case Egress() | EgressMore() | RequestSent() | RunClosed():
             return
         case _:
             assert_never(record)
