@@ -182,7 +182,7 @@ class SpecOptions:
             "allow": self.allow and tuple(self.allow),
             "files": self.files and tuple(_existing(path) for path in self.files),
             "out": _folder(self.out),
-            "env": self.env and dict(_variable(word) for word in self.env),
+            "env": self.env and dict(variable(word) for word in self.env),
             "secrets": self.secrets and secrets_from(self.secrets),
             "browser": self.browser,
             "limits": limits_from(self.memory, self.disk, self.cpus),
@@ -290,7 +290,12 @@ def _folder(out: Path | None) -> Path | None:
     return out.absolute()
 
 
-def _variable(word: str) -> tuple[str, str]:
+def variable(word: str) -> tuple[str, str]:
+    """Return name and value of `NAME=VALUE`, or of `NAME`, with the caller's value.
+
+    Raises:
+        UsageError: It is neither.
+    """
     name, equals, value = word.partition("=")
     if not _NAME.fullmatch(name):
         raise UsageError(f"--env {name!r} is not the name of a variable. Nothing was started. Write NAME=VALUE.")
