@@ -37,6 +37,8 @@ class Outgoing:
         self._recorded = Counter[int | None]()
         self._exchanged = Counter[int | None]()
         self._more: dict[int | None, records.EgressMore] = {}
+        self.is_quiet = False
+        """True while nothing goes out and the run has all of it already: nothing is recorded then."""
 
     def began(self) -> Callable[[EgressRequest], None]:
         """A connection has come: it is the running cell's, however long it lasts. Return what is told of its request."""
@@ -49,6 +51,8 @@ class Outgoing:
 
     def _note(self, cell: int | None, request: EgressRequest) -> None:
         """Record a request that is over, or count it."""
+        if self.is_quiet:
+            return
         if self._recorded[cell] < REQUESTS:
             self._recorded[cell] += 1
             self._journal.append(records.Egress.of(request, cell=cell))
@@ -58,14 +62,14 @@ class Outgoing:
     def request(self, request: Request) -> int | None:
         """A request in clear is about to go out, of the cell that runs; where it may change something, that is on disk before."""
         cell = self._executing()
-        if not request.changes_nothing:
+        if not (request.changes_nothing or self.is_quiet):
             method, host, port, target = request.method, request.host, request.port, request.target
             self._journal.append(records.RequestSent(cell=cell, method=method, host=host, port=port, target=target))
         return cell
 
     def response(self, traffic: Traffic, cell: int | None) -> None:
         """Its response has ended: keep both, unless the cell has had enough kept."""
-        if self._exchanged[cell] >= REQUESTS:
+        if self.is_quiet or self._exchanged[cell] >= REQUESTS:
             return
         self._exchanged[cell] += 1
         request = traffic.request
@@ -86,7 +90,8 @@ class Outgoing:
 
     def unread(self, host: str, port: int) -> None:
         """What is about to go out cannot be read: it may change anything."""
-        self._journal.append(records.RequestSent(cell=self._executing(), method="CONNECT", host=host, port=port))
+        if not self.is_quiet:
+            self._journal.append(records.RequestSent(cell=self._executing(), method="CONNECT", host=host, port=port))
 
     def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
         if body.data:

@@ -13,12 +13,14 @@ LAYERS = (
     ("testing",),  # the doubles stand in for anything, and nothing but tests imports them
     ("cli",),
     ("gateway", "alone"),
+    ("resuming",),  # a model goes on in what was rebuilt
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),
     ("executor",),
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
+    ("conversation",),
     (
         "running",
         "secret_uses",

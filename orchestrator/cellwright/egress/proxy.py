@@ -59,7 +59,7 @@ class EgressProxy:
             secrets: What stands for a placeholder, and where.
             tls: Which requests that have such go out over TLS; absent: those to port 443.
             hears: Is told what passes in clear.
-            tape: Answers in place of the world: nothing goes out, and no name is looked up.
+            tape: Answers in place of the world until it is lifted: nothing goes out, and no name is looked up.
 
         Raises:
             UsageError: An entry is not one.
@@ -138,7 +138,7 @@ class EgressProxy:
             placeholders=self._placeholders,
             tls=self._tls,
             hears=self._hears,
-            tape=self._tape,
+            tape=None if self._tape is None or self._tape.is_lifted else self._tape,
         )
         try:
             await exchange.run()

@@ -60,6 +60,14 @@ class Tape:
         self._tells = tells
         self._alike = alike
         self._serving: set[asyncio.Task[None]] = set()  # each ends with its connection
+        self.is_lifted = False
+        """True once it answers no more."""
+
+    def lift(self) -> None:
+        """Answer no more, and end the connections that are open: who asks from now on is let out into the world."""
+        self.is_lifted = True
+        for serving in self._serving:
+            serving.cancel()
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection that is answered as the record says of this place."""

@@ -127,7 +127,7 @@ class Journal:
         return cls(folder, info, file, scan(b"", digest(data)), durable=durable, keep=keep, secrets=secrets)
 
     @classmethod
-    def reopen(cls, folder: Path, *, durable: bool = False, keep: Keep | None = None) -> Self:
+    def reopen(cls, folder: Path, *, durable: bool = False, keep: Keep | None = None, secrets: Secrets = NONE) -> Self:
         """Open a run for more records. A torn end is cut, kept as a blob, and noted.
 
         Raises:
@@ -140,7 +140,7 @@ class Journal:
             data, info = read_info(folder)
             found = scan(read_file(folder / JOURNAL), digest(data))
             refuse_faults(found.problems, folder)
-            journal = cls(folder, info, file, found, durable=durable, keep=keep)
+            journal = cls(folder, info, file, found, durable=durable, keep=keep, secrets=secrets)
         except OSError as error:
             file.close()
             raise as_record_error(error, JOURNAL) from error

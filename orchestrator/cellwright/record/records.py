@@ -124,6 +124,22 @@ class CellRunning(_Record):
     claimed: tuple[str, ...] = ("outputs",)
 
 
+class CellRebuilt(_Record):
+    """What a cell had left in a sandbox that is gone was to be brought back in a new one: it was executed again, or not."""
+
+    type: Literal["cell_rebuilt"] = "cell_rebuilt"
+    number: int
+    status: CellStatus | None = None
+    """How it ended this time; absent when it was not executed again."""
+    reason: str | None = None
+    """Why it was not, or what was not as before, as a sentence; absent when there is nothing to say."""
+    outputs: tuple[StoredOutput, ...] = ()
+    is_live: bool = False
+    """Whether its requests went out to the world; else the run's own record answered them."""
+    duration_ms: int = 0
+    claimed: tuple[str, ...] = ("status", "outputs")
+
+
 class LateOutput(_Record):
     """Output that a cell's threads or tasks wrote after it ended, when no later cell came that would have it among its own.
 
@@ -359,6 +375,7 @@ Record: TypeAlias = (
     | CellOpened
     | CellRunning
     | CellClosed
+    | CellRebuilt
     | LateOutput
     | KernelRestarted
     | FileWritten

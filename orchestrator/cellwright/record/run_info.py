@@ -50,6 +50,10 @@ class RunInfo(Recorded):
     """Name of the model; absent when none drove."""
     replay_of: str | None = None
     """Id of the run whose cells are done again; absent when this is no replay."""
+    fork_of: str | None = None
+    """Id of the run whose first cells are this one's, too; absent when this is no fork."""
+    at: int | None = None
+    """How many they are; absent when this is no fork."""
 
 
 class Head(Recorded):

@@ -20,6 +20,7 @@ from cellwright.record.lock import is_locked
 from cellwright.record.records import (
     CellClosed,
     CellOpened,
+    CellRebuilt,
     CellRunning,
     CopiedFile,
     Egress,
@@ -177,7 +178,7 @@ def _check_blobs(folder: Path, lines: Iterable[Line], *, is_live: bool) -> tuple
 def blobs_of(record: Record) -> Iterator[str]:
     """Yield the hashes of the blobs that must be there because this record names them."""
     match record:
-        case CellRunning() | CellClosed() | LateOutput():
+        case CellRunning() | CellClosed() | CellRebuilt() | LateOutput():
             for output in record.outputs:
                 yield from _of_output(output)
         case Screen():
