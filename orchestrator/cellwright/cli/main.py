@@ -17,7 +17,19 @@ from cellwright.cli.interrupts import INTERRUPTED
 from cellwright.cli.plain import plain
 from cellwright.errors import CellwrightError
 
-_GROUPS: Final = ("run", "execute", "serve", "sessions", "attach", "runs", "replay", "bench", "doctor")
+_GROUPS: Final = (
+    "run",
+    "execute",
+    "serve",
+    "sessions",
+    "attach",
+    "runs",
+    "replay",
+    "resume",
+    "diff",
+    "bench",
+    "doctor",
+)
 """Files of this folder, in the order of `--help`; each has `register(app)`."""
 
 

@@ -33,7 +33,7 @@ from cellwright.replay.compare import Compared
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.replay import Again, Replayed, replay
 from cellwright.sandbox.base import SecretSpec
-from cellwright_kernel.wire import Area
+from cellwright_kernel.wire import Area, Language
 
 _STYLE: Final = {"same": "green", "differs": "red", "failed": "bold red"}
 _SHOWN_LINES: Final = 40
@@ -92,13 +92,13 @@ def replay_run(
     recorded = read_run(find_run(run))
     again = Again(
         may_differ=MayDiffer.read(*(may_differ or ())),
-        masks=tuple(_area(word) for word in mask or ()),
+        masks=tuple(area_from(word) for word in mask or ()),
         keep_going=keep_going,
         first=first,
         last=last,
         speed=speed,
-        env=_environment(recorded, env or ()),
-        secrets=_secrets(recorded),
+        env=environment_again(recorded, env or ()),
+        secrets=secrets_again(recorded),
         files={path.name: path for path in file or ()},
         backend=sandbox,
         is_live=network == "live",
@@ -124,13 +124,14 @@ async def _replay(recorded: Run, again: Again, console: Console, *, explain: boo
         def told(compared: Compared) -> None:
             progress.update(bar, completed=compared.number)
             if not quiet:
-                _print_cell(compared, recorded, console, explain=explain)
+                language = recorded.stored_cells[compared.number - 1].opened.language
+                print_cell(compared, language, console, explain=explain)
 
         return await replay(recorded, again, on_cell=told)
 
 
-def _print_cell(compared: Compared, recorded: Run, console: Console, *, explain: bool) -> None:
-    language = recorded.stored_cells[compared.number - 1].opened.language
+def print_cell(compared: Compared, language: Language, console: Console, *, explain: bool) -> None:
+    """Print what came of one cell's comparison."""
     took = f" in {_seconds(compared.other_ms)}; {_seconds(compared.recorded_ms)} in the record"
     line = Text.assemble(f"cell {compared.number}, {language}: ", (compared.verdict, _STYLE[compared.verdict]), took)
     console.print(line, soft_wrap=True)
@@ -184,32 +185,35 @@ def _whole(replayed: Replayed) -> dict[str, object]:
     return {
         "folder": str(replayed.folder),
         "divergence": differing.number if differing else None,
-        "cells": [
-            {
-                "number": cell.number,
-                "verdict": cell.verdict,
-                "reasons": cell.reasons,
-                "diff": cell.diff,
-                "pictures": [
-                    {
-                        "what": one.what,
-                        "recorded": one.recorded,
-                        "replayed": one.other,
-                        "areas": [*map(list, one.areas)],
-                    }
-                    for one in cell.pictures
-                ],
-                "left_out": [_by_name(side) for side in cell.may_differ],
-                "not_in_the_record": cell.missed,
-                "recorded_ms": cell.recorded_ms,
-                "replayed_ms": cell.other_ms,
-            }
-            for cell in replayed.cells
-        ],
+        "cells": [cell_as_json(cell) for cell in replayed.cells],
     }
 
 
-def _area(word: str) -> Area:
+def cell_as_json(cell: Compared) -> dict[str, object]:
+    """Return a comparison for a program."""
+    return {
+        "number": cell.number,
+        "verdict": cell.verdict,
+        "reasons": cell.reasons,
+        "diff": cell.diff,
+        "pictures": [
+            {
+                "what": one.what,
+                "recorded": one.recorded,
+                "replayed": one.other,
+                "areas": [*map(list, one.areas)],
+            }
+            for one in cell.pictures
+        ],
+        "left_out": [_by_name(side) for side in cell.may_differ],
+        "not_in_the_record": cell.missed,
+        "recorded_ms": cell.recorded_ms,
+        "replayed_ms": cell.other_ms,
+    }
+
+
+def area_from(word: str) -> Area:
+    """Return the area of a picture that a word such as `1300,0,140,24` says; raises UsageError when it says none."""
     parts = [part.strip() for part in word.split(",")]
     if len(parts) != _AREA_NUMBERS or not all(part.isdecimal() for part in parts):
         raise UsageError(
@@ -218,7 +222,12 @@ def _area(word: str) -> Area:
     return Area(*map(int, parts))
 
 
-def _environment(recorded: Run, words: Sequence[str]) -> dict[str, str]:
+def environment_again(recorded: Run, words: Sequence[str]) -> dict[str, str]:
+    """Return the variables that a run was given: what is said now, else the caller's of the same name.
+
+    Raises:
+        UsageError: One is said that it was not given.
+    """
     given = dict(options.variable(word) for word in words)
     names = recorded.info.spec.get("env") or []
     known = {str(name) for name in names} if isinstance(names, list) else set()
@@ -229,7 +238,8 @@ def _environment(recorded: Run, words: Sequence[str]) -> dict[str, str]:
     return {**{name: os.environ[name] for name in known if name in os.environ}, **given}
 
 
-def _secrets(recorded: Run) -> dict[str, str]:
+def secrets_again(recorded: Run) -> dict[str, str]:
+    """Return the values of the secrets that a run was given: the caller's variables, or what a person types."""
     said = recorded.info.spec.get("secrets") or []
     return values_of([SecretSpec.model_validate(one) for one in said] if isinstance(said, list) else [])
 
