@@ -195,9 +195,8 @@ class _Reading:
 
 
 def is_lost(cell: StoredCell) -> bool:
-    """Return whether a crash outside came before the cell's end, so that it is not known how far it came."""
-    closed = cell.closed
-    return closed is None or (closed.status == "sandbox_lost" and closed.rung is None)
+    """Return whether a crash, of what is outside or of its sandbox, came before its end: how far it came is not known."""
+    return cell.closed is None or cell.closed.status == "sandbox_lost"
 
 
 def _response_from(raw: JsonValue) -> Response:

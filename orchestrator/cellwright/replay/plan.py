@@ -3,7 +3,7 @@
 Flows in: a run, what may be done again, and a person's answers. Flows out: a plan, before anything is started. Decided here:
 what is no question (a cell that only read, and has an end, is executed again and answered from the record), and what is: a
 cell that sent something, one that was lost, one that the user marked. Nothing is brought back of cells whose sandbox was lost
-while the run still went on: the model was told then that all was gone.
+where the run has gone on in another one since: the model was told then that all was gone.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def plan_for(
 
 
 def _begins(run: Run) -> int:
-    """Return the place behind the last loss of a sandbox that the run itself lived to see."""
+    """Return the place from which on a sandbox was used that took the place of a lost one; the beginning, where none was."""
     begins, running = 0, None
     for place, record in enumerate(run.records):
         match record:
@@ -91,8 +91,6 @@ def _begins(run: Run) -> int:
                 running = place
             case CellClosed():
                 running = None
-                if record.status == "sandbox_lost" and record.rung is not None:
-                    begins = place + 1
             case Note(topic="sandbox"):  # a cell that is opened meanwhile runs in the new one
                 begins = place if running is None else running
             case _:
