@@ -42,6 +42,8 @@ class Outgoing:
 
     def began(self) -> Callable[[EgressRequest], None]:
         """A connection has come: it is the running cell's, however long it lasts. Return what is told of its request."""
+        if self.is_quiet:
+            return _nothing
         cell = self._executing()
         if cell != self._cell:
             self.settle()
@@ -51,8 +53,6 @@ class Outgoing:
 
     def _note(self, cell: int | None, request: EgressRequest) -> None:
         """Record a request that is over, or count it."""
-        if self.is_quiet:
-            return
         if self._recorded[cell] < REQUESTS:
             self._recorded[cell] += 1
             self._journal.append(records.Egress.of(request, cell=cell))
@@ -104,3 +104,7 @@ class Outgoing:
         while self._more:
             _, more = self._more.popitem()
             self._journal.append(more)
+
+
+def _nothing(_: EgressRequest) -> None:
+    """What is told of a connection that is not recorded."""

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from cellwright.record import read_run, verify
+from cellwright.record.records import CellClosed, Note
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "expenses"
 KILLED: Final = 50
-RECORDS: Final = 130
+RECORDS: Final = 60
 """About as many as the journal of the demo has."""
 _COMES_S: Final = 60.0
 _ENDS_S: Final = 180.0
@@ -79,7 +80,8 @@ def killed_run(moment: Moment) -> Killed:
                 )
                 (run,) = (folder / "state" / "runs").iterdir()
             elif status != "done":
-                ended = _resume(run, command, environment)
+                ended = _go_on(run, command, environment)
+                run = max((folder / "state" / "runs").iterdir(), key=lambda one: one.name)  # a fork is newer
             else:
                 ended = None
         faults = list(_demo().faults_of_report(folder / "application"))
@@ -116,7 +118,7 @@ def _kill(process: subprocess.Popen[bytes], victim: Victim) -> None:
         case "whole tree":
             victims = [process.pid, *below]
         case "kernel host":
-            victims = [pid for pid in below if "cellwright_kernel\0--settings" in _command_of(pid)]
+            victims = [pid for pid in below if "\0cellwright_kernel\0" in _command_of(pid)]
     for pid in victims:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -124,10 +126,27 @@ def _kill(process: subprocess.Popen[bytes], victim: Victim) -> None:
             continue
 
 
-def _resume(run: Path, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _go_on(run: Path, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Resume it; one that went on in an empty sandbox, and was told so, is forked before that: a script does not adapt itself."""
     again = [word for option in ("--emulate", "--file", "--out", "--env") for word in _option(command, option)]
-    line = [*command[:3], "resume", str(run), "--rerun", "all", *again]
+    at = _last_before_loss(run)
+    what = ["resume", str(run)] if not at else ["fork", str(run), "--at", str(at)]
+    line = [*command[:3], *what, "--rerun", "all", *again]
     return subprocess.run(line, check=False, capture_output=True, text=True, env=environment, timeout=_ENDS_S)
+
+
+def _last_before_loss(run: Path) -> int:
+    """Return the last cell that ended before the sandbox was replaced; 0 where it was not, or before the first."""
+    last = 0
+    for record in read_run(run).records:
+        match record:
+            case CellClosed(number=number):
+                last = number
+            case Note(topic="sandbox"):
+                return last
+            case _:
+                pass
+    return 0
 
 
 def _option(command: list[str], option: str) -> list[str]:

@@ -2,23 +2,38 @@
 
 Flows in: a run, and the number of a cell. Flows out: the folder of a new run, stopped right behind that cell, for `resume` to go
 on with. Decided here: that the records are copied as they are, with their moments, and the blobs that they name; and where
-the cut lies: behind all that came of the cell, and before the model, or anybody, was asked for more.
+the cut lies: behind all that came of the cell, without what the model was asked and said after it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from cellwright import __version__
 from cellwright.conversation import TASK
+from cellwright.counted import counted
 from cellwright.errors import UsageError
 from cellwright.record import Journal, Run, new_run_id, runs_folder
-from cellwright.record.records import CellClosed, CellOpened, ModelRequest, Note, Record, RunClosed, SessionClosed
+from cellwright.record.records import (
+    CellClosed,
+    CellOpened,
+    ModelFailed,
+    ModelRequest,
+    ModelResponse,
+    Note,
+    Record,
+    RunClosed,
+    SessionClosed,
+    SessionOpened,
+)
 from cellwright.record.run_info import Driver, RunInfo
 from cellwright.record.verdict import blobs_of
 from cellwright.secrets import NONE, Secrets
 
-_GOES_ON = (CellOpened, ModelRequest, SessionClosed, RunClosed)
+_GOES_ON: Final = (CellOpened, SessionOpened, SessionClosed, RunClosed)
+_OF_MODEL: Final = (ModelRequest, ModelResponse, ModelFailed)
+"""What the model was asked and said next stands between, while the cell's screen was taken."""
 
 
 def fork(
@@ -79,9 +94,8 @@ def _shared(run: Run, at: int) -> tuple[Record, ...]:
     ends = [place for place, record in enumerate(records) if isinstance(record, CellClosed) and record.number == at]
     if not ends:
         cells = len(run.stored_cells)
-        why = f"has {cells} cells" if at > cells else "has no end of that cell"
+        why = f"has {counted(cells, 'cell')}" if at > cells else "has no end of that cell"
         raise UsageError(f"Run {run.info.run_id} cannot be forked at cell {at}: it {why}. Nothing was started.")
     end = ends[0] + 1
-    while end < len(records) and not isinstance(records[end], _GOES_ON):
-        end += 1
-    return records[:end]
+    until = next((place for place in range(end, len(records)) if isinstance(records[place], _GOES_ON)), len(records))
+    return (*records[:end], *(record for record in records[end:until] if not isinstance(record, _OF_MODEL)))

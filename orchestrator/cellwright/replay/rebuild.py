@@ -42,6 +42,8 @@ class Rebuilt:
 
     cells: tuple[CellRebuilt, ...]
     """Each cell of it, as it was recorded."""
+    has_network: bool = True
+    """Whether there is any way out of the sandbox."""
 
     @property
     def is_complete(self) -> bool:
@@ -70,7 +72,7 @@ class Rebuilt:
             lines.append(f"Cell {cell.number} {how}. {cell.reason}")
         if len(others) > _MOST_NAMED:
             lines.append(f"The same holds for {counted(len(others) - _MOST_NAMED, 'more cell')}.")
-        if self.cells:
+        if self.cells and self.has_network:
             lines.append(self._of_network())
         if others:
             lines.append(
@@ -81,7 +83,10 @@ class Rebuilt:
     def _of_network(self) -> str:
         live = [cell.number for cell in self.cells if cell.is_live and cell.status is not None]
         if live:
-            return f"Cells {_ranges(live)} went out to the network again, and what they send was sent again."
+            which = f"Cell{'s' if len(live) > 1 else ''} {_ranges(live)}"
+            return (
+                f"{which} went out to the network again: what {'they' if len(live) > 1 else 'it'} sent was sent again."
+            )
         return (
             "Nothing was sent again. Where these cells read from the network, the run's record answered; from now on the "
             "network does. Load a page again before you rely on it."
@@ -134,7 +139,7 @@ class Rebuilding:
             else:
                 await self._between(record)
         self._session.go_live()
-        return Rebuilt(tuple(cells))
+        return Rebuilt(tuple(cells), has_network=bool(self._session.spec.allow))
 
     async def _between(self, record: Record) -> None:
         match record:
