@@ -1,8 +1,8 @@
 """A run that stopped goes on, or a fork of one: by a model, with its conversation made whole again.
 
 Flows in: the folder of a run, a plan, what the run does not keep, a model. Flows out: an `Outcome`, as of any run. Decided here:
-that a call about which nothing was done is executed after all if everything was brought back, and otherwise answered that it
-was not; and what a model is told of cells that somebody else had sent.
+that a call about which nothing was done is executed after all if everything was brought back, and otherwise, or in a fork,
+answered that it was not; and what a model is told of cells that somebody else had sent.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def resume_by_model(
                 budget=driving.budget,
                 languages=languages_of(before),
                 on_progress=driving.on_progress,
-                begun=replace(begun, may_execute=resumed.rebuilt.is_complete),
+                begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),
             )
     finally:
         if asked is not named:
