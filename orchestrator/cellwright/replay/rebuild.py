@@ -24,6 +24,7 @@ from cellwright.record.records import (
     FileDeleted,
     FileWritten,
     KernelRestarted,
+    Note,
     Record,
 )
 from cellwright.replay.compare import Side
@@ -42,13 +43,15 @@ class Rebuilt:
 
     cells: tuple[CellRebuilt, ...]
     """Each cell of it, as it was recorded."""
+    missing: tuple[str, ...] = ()
+    """What else is not as it was, each a sentence."""
     has_network: bool = True
     """Whether there is any way out of the sandbox."""
 
     @property
     def is_complete(self) -> bool:
         """Whether everything is as it was, as far as is known."""
-        return all(cell.status is not None and cell.reason is None for cell in self.cells)
+        return not self.missing and all(cell.status is not None and cell.reason is None for cell in self.cells)
 
     def words(self, what_happened: str) -> str:
         """Return what a model, or a person, is told of it.
@@ -72,6 +75,7 @@ class Rebuilt:
             lines.append(f"Cell {cell.number} {how}. {cell.reason}")
         if len(others) > _MOST_NAMED:
             lines.append(f"The same holds for {counted(len(others) - _MOST_NAMED, 'more cell')}.")
+        lines += self.missing
         if self.cells and self.has_network:
             lines.append(self._of_network())
         if others:
@@ -123,6 +127,7 @@ class Rebuilding:
         self._missed = missed
         self._on_cell = on_cell
         self._is_live = False
+        self._missing: list[str] = []
 
     async def rebuilt(self) -> Rebuilt:
         """Do all of it, and let the network in.
@@ -139,7 +144,7 @@ class Rebuilding:
             else:
                 await self._between(record)
         self._session.go_live()
-        return Rebuilt(tuple(cells), has_network=bool(self._session.spec.allow))
+        return Rebuilt(tuple(cells), tuple(dict.fromkeys(self._missing)), has_network=bool(self._session.spec.allow))
 
     async def _between(self, record: Record) -> None:
         match record:
@@ -148,6 +153,10 @@ class Rebuilding:
             case FileWritten(path=path, sha256=sha256, kept=True):
                 data = await asyncio.to_thread(self._run.blobs.read, sha256)
                 await self._session.write_file(path, data, is_recorded=True)
+            case FileWritten(path=path):
+                self._missing.append(f"The file {path} was too large for the run to keep, and is not there.")
+            case Note(topic="attached"):
+                self._missing.append("Somebody had attached a Jupyter client: what was executed there is not recorded.")
             case FileDeleted(path=path):
                 await self._session.delete_file(path, is_recorded=True)
             case _:

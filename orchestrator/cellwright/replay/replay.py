@@ -169,6 +169,7 @@ class _Replaying:
         self._left = left
         self._again = again
         self._session = session
+        self._has_entered = False
         self._following = Following(session.run_dir)
         self._recorded = {cell.opened.number: cell for cell in run.stored_cells}
 
@@ -176,7 +177,8 @@ class _Replaying:
         """Do everything in the order of the record, and yield what came of the cells that are compared."""
         for record in self._run.records:
             match record:
-                case SessionOpened():
+                case SessionOpened() if not self._has_entered:  # later ones are of a run that was resumed
+                    self._has_entered = True
                     await self._enter(record)
                 case CellOpened(number=number):
                     if self._again.last is not None and number > self._again.last:

@@ -10,19 +10,21 @@ from typing import Any
 
 import pytest
 
-from cellwright.errors import ModelError, UsageError
+from cellwright.budget import Budget
+from cellwright.errors import JournalCorrupt, ModelError, UsageError
 from cellwright.loop import Outcome, drive
+from cellwright.loop import run as run_loop
 from cellwright.model.base import OnDelta, Request, Response
-from cellwright.record import read_run, verify
+from cellwright.record import Blobs, read_run, verify
 from cellwright.record.journal import Journal
-from cellwright.record.records import CellRebuilt, Note, RequestSent
+from cellwright.record.records import CellRebuilt, CopiedFile, FileWritten, Note, RequestSent, SessionOpened
 from cellwright.replay.plan import Question, Rerun, plan_for
 from cellwright.replay.resume import Given, must_be_resumable, resume
 from cellwright.resuming import Driving, resume_by_model
 from cellwright.sandbox.base import Spec
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
-from cellwright.testing.model import ScriptedModel, calls, says
+from cellwright.testing.model import ScriptedModel, call, calls, response, says
 
 
 class Outside:
@@ -279,3 +281,50 @@ async def test_run_without_an_end_may_be_left_without_one(tmp_path: Path) -> Non
     ) as r:
         r.session.conclude(None)
     assert read_run(tmp_path / "run").status == "open"
+
+
+async def test_model_that_had_spent_its_budget_goes_on_where_it_was(outside: Outside) -> None:
+    script = turns()
+    wrap_up = says("Half of it is done.")
+    spent = await run_loop(
+        "Enter it.", model=ScriptedModel([*script[:2], wrap_up]), budget=Budget(turns=2), backend=FakeBackend()
+    )
+    assert (spent.status, spent.summary) == ("budget", "Half of it is done.")
+    model = Playing(script)
+    outcome = await resumed(spent.run_dir, model, "safe")
+    assert (outcome.status, outcome.turns, outside.done) == ("done", 6, [1, 2, 3])
+    assert "Half of it is done." not in str(model.requests[0].history)
+    assert "This run had ended budget (The budget was spent (2 turns)), at " in str(model.requests[0].history[-1])
+
+
+async def test_response_that_nothing_was_done_with_is_asked_for_again(outside: Outside) -> None:
+    script = turns()
+    cut_off = response(call('{"code": "outside.post(9'), status="incomplete", reason="max_output_tokens")
+    failed = await run_loop("Enter it.", model=ScriptedModel([script[0], cut_off]), backend=FakeBackend())
+    assert failed.status == "failed"
+    outcome = await resumed(failed.run_dir, Playing(script), "safe")
+    assert (outcome.status, outside.done) == ("done", [1, 2, 3])
+
+
+async def test_what_the_run_does_not_keep_is_told() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        session.journal.append(FileWritten(path="big.bin", sha256="0" * 64, size_bytes=1, kept=False))
+        session.journal.append(Note(topic="attached", text="Somebody attached."))
+        session.conclude("failed")
+    plan = plan_for(read_run(session.run_dir), "safe")
+    async with resume(session.run_dir, plan, Given(), backend=FakeBackend()) as again:
+        assert not again.rebuilt.is_complete
+        assert "The file big.bin was too large for the run to keep, and is not there." in again.words
+        assert "Somebody had attached a Jupyter client" in again.words
+
+
+async def test_file_that_the_run_says_was_copied_in_cannot_leave_its_folder() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        session.journal.blob(b"x")
+        entered = CopiedFile(path="../out.txt", size_bytes=1, sha256=Blobs.name(b"x"), kept=True)
+        session.journal.append(SessionOpened(session_id="s", ready_ms=1, files=(entered,)))
+        session.conclude("failed")
+    plan = plan_for(read_run(session.run_dir), "safe")
+    with pytest.raises(JournalCorrupt, match=r"which is no file of a home\. Nothing ran\."):
+        async with resume(session.run_dir, plan, Given(), backend=FakeBackend()):
+            pass
