@@ -34,6 +34,7 @@ from cellwright.session import Session
 from cellwright_kernel.wire import Cell
 
 _MOST_NAMED: Final = 50
+_PAIR: Final = 2
 _OUTPUT_WORDS: Final = "It said something else than before."
 
 
@@ -215,11 +216,11 @@ class Rebuilding:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Return `1 to 4, 6` for 1, 2, 3, 4, 6."""
+    """Return `1 to 4, 6, 7` for 1, 2, 3, 4, 6, 7."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][-1] == number - 1:
             parts[-1].append(number)
         else:
             parts.append([number])
-    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts)
+    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > _PAIR else ", ".join(map(str, part)) for part in parts)

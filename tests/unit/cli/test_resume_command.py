@@ -76,6 +76,14 @@ def test_variable_of_the_run_has_to_be_given_again(
     assert "the run was given no such variable" in capsys.readouterr().err
 
 
+def test_code_of_a_record_is_not_executed_without_isolation_unasked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = by_hand("x = 1", spec=Spec(backend="none"), status="failed")
+    assert status_of(monkeypatch, "resume", run_id) == 2
+    assert "Say so with --sandbox none" in capsys.readouterr().err
+
+
 def test_fork_wants_something_to_go_on_with_and_a_cell_that_is_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,19 +5,30 @@ from __future__ import annotations
 import builtins
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cellwright.budget import Budget
+from cellwright.conversation import conversation_of
 from cellwright.errors import JournalCorrupt, ModelError, UsageError
 from cellwright.loop import Outcome, drive
 from cellwright.loop import run as run_loop
 from cellwright.model.base import OnDelta, Request, Response
 from cellwright.record import Blobs, read_run, verify
 from cellwright.record.journal import Journal
-from cellwright.record.records import CellRebuilt, CopiedFile, FileWritten, Note, RequestSent, SessionOpened
+from cellwright.record.records import (
+    CellRebuilt,
+    CopiedFile,
+    FileWritten,
+    ModelRequest,
+    Note,
+    RequestSent,
+    SessionOpened,
+)
+from cellwright.record.stored import digest_of
 from cellwright.replay.plan import Question, Rerun, plan_for
 from cellwright.replay.resume import Given, must_be_resumable, resume
 from cellwright.resuming import Driving, resume_by_model
@@ -281,6 +292,24 @@ async def test_run_without_an_end_may_be_left_without_one(tmp_path: Path) -> Non
     ) as r:
         r.session.conclude(None)
     assert read_run(tmp_path / "run").status == "open"
+
+
+async def test_history_is_read_back_as_it_was_sent(outside: Outside, tmp_path: Path) -> None:
+    """Item by item, as the digests of each request say; also in a run that was resumed."""
+    script = turns()
+    whole = await whole_run(outside, script)
+    opened = [n for n, one in enumerate(read_run(whole.run_dir).records) if one.type == "cell_opened"]
+    cut(whole.run_dir, tmp_path / "run", opened[2] + 1)
+    outside.done = [1]
+    await resumed(tmp_path / "run", Playing(script), "all")
+    for folder in (whole.run_dir, tmp_path / "run"):
+        run = read_run(folder)
+        asked = [(n, one) for n, one in enumerate(run.records) if isinstance(one, ModelRequest)]
+        assert len(asked) >= 5
+        for place, request in asked:
+            read = conversation_of(replace(run, lines=run.lines[:place]))
+            items = [*read.history, *(read.answers[call.call_id] for call in read.calls), *read.after]
+            assert tuple(digest_of(item) for item in items) == request.input
 
 
 async def test_model_that_had_spent_its_budget_goes_on_where_it_was(outside: Outside) -> None:
