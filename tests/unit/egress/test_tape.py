@@ -132,3 +132,15 @@ async def test_what_is_encrypted_is_told() -> None:
     writer.close()
     await writer.wait_closed()
     assert bench.missed == ["! x.test:443 was spoken to in a way that is not recorded: encrypted, usually."]
+
+
+async def test_tape_that_is_lifted_answers_no_more_and_ends_its_connections() -> None:
+    bench = Bench(traffic("GET", "/", b"", 200, b"hello"), bodies=(b"hello",))
+    assert [answer[:2] for answer in await bench.ask(("GET", "/", b""))] == [(200, b"hello")]
+    reader, writer = await bench.tape.connect("x.test", 80)
+    await asyncio.sleep(0)  # it is being served
+    bench.tape.lift()
+    assert await reader.read() == b""
+    assert bench.tape.is_lifted
+    writer.close()
+    await writer.wait_closed()
