@@ -132,3 +132,32 @@ def test_run_whose_program_was_killed_goes_on_with_its_variables(clean_environme
 
 def _runs(state: Path) -> bool:
     return any(b'"cell_opened"' in file.read_bytes() for file in (state / "runs").glob("*/journal.jsonl"))
+
+
+def test_run_of_a_service_that_was_killed_goes_on_where_its_session_was(clean_environment: Path) -> None:
+    command = Path(sys.executable).with_name("cellwright")
+    with subprocess.Popen(
+        [command, "serve", "--port", "0", "--no-browser"], stdout=subprocess.PIPE, text=True
+    ) as serve:
+        assert serve.stdout is not None
+        assert any(line.strip() == "ready" for line in iter(serve.stdout.readline, ""))
+        for code in ("x = 40", "x += 2"):
+            subprocess.run([command, "exec", "--session", "mine", code], check=True, timeout=60, capture_output=True)
+        (folder,) = (clean_environment / "runs").iterdir()
+        refused = subprocess.run(
+            [command, "resume", folder.name], check=False, capture_output=True, text=True, timeout=60
+        )
+        assert refused.returncode == 2
+        assert "go on with `cellwright exec --session mine`" in refused.stderr
+        serve.send_signal(signal.SIGKILL)
+    done = subprocess.run(
+        [command, "resume", folder.name, "--exec", "log(x)"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "42"), done.stderr
+    run = read_run(folder)
+    assert (run.status, [one.opened.number for one in run.stored_cells]) == ("done", [1, 2, 3])
