@@ -180,7 +180,7 @@ class SpecOptions:
             "image": self.image,
             "runtime": self.runtime,
             "allow": self.allow and tuple(self.allow),
-            "files": self.files and tuple(_existing(path) for path in self.files),
+            "files": self.files and tuple(existing_file(path) for path in self.files),
             "out": _folder(self.out),
             "env": self.env and dict(variable(word) for word in self.env),
             "secrets": self.secrets and secrets_from(self.secrets),
@@ -262,7 +262,8 @@ def _refuse_half_characters(*words: str) -> None:
             raise UsageError(f"{word!r} is not UTF-8. Nothing was started. Rename it, or write it otherwise.")
 
 
-def _existing(path: Path) -> Path:
+def existing_file(path: Path) -> Path:
+    """Return the path of what --file names; raises UsageError when it is not there."""
     try:
         path.stat()
     except PermissionError as error:

@@ -37,6 +37,7 @@ from cellwright.record import Run, find_run, read_run
 from cellwright.record.records import CellRebuilt
 from cellwright.replay.fork import fork
 from cellwright.replay.plan import Plan, Question, Rerun, plan_for
+from cellwright.replay.replay import Again, spec_again
 from cellwright.replay.resume import Given, must_be_resumable, resume
 from cellwright_kernel.wire import Cell, Language
 
@@ -330,10 +331,12 @@ def _given(
             f"cellwright: the run copied files to {plain(str(wanted))}; they are not copied this time: --out DIR does.",
             file=sys.stderr,
         )
+    values = environment_again(recorded, env or ())
+    spec_again(recorded, Again(env=values, backend=sandbox))  # or a fork would be made that cannot start
     return Given(
-        env=environment_again(recorded, env or ()),
+        env=values,
         secrets=secrets_again(recorded),
-        files={path.name: path.absolute() for path in file or ()},
+        files={path.name: options.existing_file(path) for path in file or ()},
         out=None if out is None else out.absolute(),
         backend=sandbox,
     )

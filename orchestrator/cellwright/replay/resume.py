@@ -124,18 +124,19 @@ async def resume(
         try:
             what = what_happened or _what_happened(run)
             _close_lost(run, journal)
-        except BaseException:
-            journal.leave()
-            raise
-        missed: list[str] = []
-        async with _session(run, plan, given, spec=spec, journal=journal, missed=missed, backend=backend) as session:
-            rebuilding = Rebuilding(
-                *(run, plan, session, given.may_differ), missed=lambda: _taken(missed), on_cell=on_cell
-            )
-            rebuilt = await rebuilding.rebuilt()
-            words = rebuilt.words(what)
-            session.journal.append(Note(topic=RESUMED, text=words))
-            yield Resumed(session, rebuilt, words)
+            missed: list[str] = []
+            async with _session(
+                run, plan, given, spec=spec, journal=journal, missed=missed, backend=backend
+            ) as session:
+                rebuilding = Rebuilding(
+                    *(run, plan, session, given.may_differ), missed=lambda: _taken(missed), on_cell=on_cell
+                )
+                rebuilt = await rebuilding.rebuilt()
+                words = rebuilt.words(what)
+                session.journal.append(Note(topic=RESUMED, text=words))
+                yield Resumed(session, rebuilt, words)
+        finally:
+            journal.leave()  # where the session could not even begin to open; else it has been
 
 
 def _session(
