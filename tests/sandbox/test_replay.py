@@ -210,3 +210,15 @@ async def test_what_cannot_be_done_again_is_refused_before_anything_runs(runs: P
     journal.write_bytes(journal.read_bytes().replace(b"environ['PLACE']", b"environ['HOME'] "))
     with pytest.raises(JournalCorrupt, match="is not whole"):
         await replay(read_run(run.folder), Again(env={"PLACE": "here"}), runs=runs)
+
+
+async def test_a_session_that_is_to_be_repeatable_is(runs: Path) -> None:
+    python = (
+        "import random, numpy\nlog(random.random(), numpy.random.rand(), list({'a', 'b', 'c', 'd', 'e'}), time.tzname)"
+    )
+    page = "await page.goto('data:text/html,')\nlog(await page.evaluate('[Math.random(), new Date().getTimezoneOffset()]'))"
+    run = await record(Spec(deterministic=True), runs, python, page, ("javascript", "[Math.random(), Math.random()]"))
+    said = [cell.text for cell in run.cells]
+    assert said[0].endswith("('UTC', 'UTC')")
+    assert said[1].endswith(", 0]")
+    assert verdicts(await replay(run, Again(), runs=runs)) == ["same"] * 3
