@@ -21,6 +21,8 @@ from cellwright.sandbox.base import Sandbox
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _RESTS_S: Final = 1.0
 """After this a page has mostly come to rest; a model that looks at a screenshot takes longer before its next cell."""
+LOOKED_AGAIN_S: Final = _RESTS_S + 0.3
+"""Where nothing came for so long after a cell, the screen was looked at again."""
 
 
 class Screen:

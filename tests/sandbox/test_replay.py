@@ -18,6 +18,7 @@ from cellwright.record import Run, read_run
 from cellwright.record.records import RequestSent
 from cellwright.replay.replay import Again, Replayed, replay
 from cellwright.sandbox.base import Spec
+from cellwright.screen import LOOKED_AGAIN_S
 from cellwright.session import Session
 from cellwright_kernel.wire import Area, Language
 
@@ -75,11 +76,12 @@ def shop() -> Iterator[Shop]:
         serving.join()
 
 
-async def record(spec: Spec, runs: Path, *cells: str | tuple[Language, str]) -> Run:
+async def record(spec: Spec, runs: Path, *cells: str | tuple[Language, str], rest_s: float = 0.0) -> Run:
     async with Session.open(spec, runs=runs) as session:
         for cell in cells:
             language, code = ("python", cell) if isinstance(cell, str) else cell
             await session.execute(code, language=language)
+            await asyncio.sleep(rest_s)
     return read_run(session.run_dir)
 
 
@@ -93,6 +95,16 @@ def runs(tmp_path: Path) -> Path:
 
 
 SMALL = Spec(browser=False)
+DRAW = """
+import random, subprocess, sys
+before = pyautogui.pixel(350, 250)
+started = subprocess.Popen([sys.executable, '-c', '''
+import tkinter, random
+root = tkinter.Tk(); root.overrideredirect(True); root.geometry("200x100+300+200")
+root.configure(bg=f"#{random.randrange(0x1000000):06x}"); root.mainloop()
+'''], start_new_session=True)
+while pyautogui.pixel(350, 250) == before: time.sleep(0.02)
+"""
 
 
 async def test_a_web_task_is_done_again_without_the_web(shop: Shop, runs: Path) -> None:
@@ -139,7 +151,8 @@ async def test_a_changed_file_is_found_and_it_stops_there(tmp_path: Path, runs: 
     run = await record(
         spec, runs, "log('ready')", "log(sum(map(int, open('sums.csv').read().split(','))))", "log('end')"
     )
-    assert verdicts(await replay(run, Again(), runs=runs)) == ["same"] * 3
+    replayed = await replay(run, Again(), runs=runs)
+    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 3
     replayed = await replay(run, Again(files={"sums.csv": tmp_path / "other" / "sums.csv"}), runs=runs)
     assert verdicts(replayed) == ["same", "differs"]
     assert replayed.divergence is not None
@@ -149,23 +162,21 @@ async def test_a_changed_file_is_found_and_it_stops_there(tmp_path: Path, runs: 
 
 
 async def test_a_screen_that_differs_is_found_and_a_masked_one_is_not_looked_at(runs: Path) -> None:
-    draw = """
-import random, subprocess, sys
-before = pyautogui.pixel(350, 250)
-started = subprocess.Popen([sys.executable, '-c', '''
-import tkinter, random
-root = tkinter.Tk(); root.overrideredirect(True); root.geometry("200x100+300+200")
-root.configure(bg=f"#{random.randrange(0x1000000):06x}"); root.mainloop()
-'''], start_new_session=True)
-while pyautogui.pixel(350, 250) == before: time.sleep(0.02)
-"""
-    run = await record(SMALL, runs, draw)
+    run = await record(SMALL, runs, DRAW, rest_s=LOOKED_AGAIN_S + 0.2)
     replayed = await replay(run, Again(), runs=runs)
     assert replayed.divergence is not None
     (picture,) = replayed.divergence.pictures
     assert (picture.what, picture.areas) == ("screen", (Area(300, 200, 200, 100),))
     masked = await replay(run, Again(masks=(Area(300, 200, 200, 100),)), runs=runs)
     assert (verdicts(masked), masked.cells[0].reasons) == (["same"], ())
+
+
+async def test_a_screen_that_was_not_known_to_rest_is_told_and_does_not_count(runs: Path) -> None:
+    run = await record(SMALL, runs, DRAW, "1 + 1")
+    replayed = await replay(run, Again(), runs=runs)
+    assert verdicts(replayed) == ["same", "same"]
+    (note,) = replayed.cells[0].notes
+    assert note.startswith("The screen after it differs: 200x100 at 300,200. It does not count: ")
 
 
 async def test_what_came_late_may_come_at_another_moment(runs: Path) -> None:
@@ -191,7 +202,8 @@ async def test_interrupts_files_and_restarts_are_done_again(runs: Path) -> None:
         await session.execute("import os\nlog('kept' in globals(), os.path.exists('given.txt'))")
     run = read_run(session.run_dir)
     assert [cell.closed and cell.closed.status for cell in run.stored_cells] == ["ok", "interrupted", "ok"]
-    assert verdicts(await replay(run, Again(), runs=runs)) == ["same"] * 3
+    replayed = await replay(run, Again(), runs=runs)
+    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 3
 
 
 async def test_parts_of_a_run(runs: Path) -> None:
@@ -221,4 +233,5 @@ async def test_a_session_that_is_to_be_repeatable_is(runs: Path) -> None:
     said = [cell.text for cell in run.cells]
     assert said[0].endswith("('UTC', 'UTC')")
     assert said[1].endswith(", 0]")
-    assert verdicts(await replay(run, Again(), runs=runs)) == ["same"] * 3
+    replayed = await replay(run, Again(), runs=runs)
+    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 3
