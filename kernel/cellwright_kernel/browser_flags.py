@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cellwright_kernel.egress import PROXY_URL, has_proxy
+from cellwright_kernel.repeatable import chromium_flags
 from cellwright_kernel.wire import HostSettings
 
 _NOBODY = "http://127.0.0.1:9"
@@ -61,6 +62,8 @@ def browser_flags(settings: HostSettings, *, profile: Path, port: int) -> list[s
         f"--remote-debugging-port={port}",
         f"--proxy-server={PROXY_URL if has_proxy(settings) else _NOBODY}",
     ]
+    if settings.deterministic:
+        flags += chromium_flags()
     if not settings.chromium_sandbox:
         flags += ["--no-sandbox", "--test-type"]  # the second keeps the warning bar away, which would move the page
     return flags

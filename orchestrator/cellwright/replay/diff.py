@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from cellwright.record import Run, StoredCell
@@ -55,16 +56,7 @@ def _with_code(compared: Compared, first: StoredCell, second: StoredCell) -> Com
     is_same = (first.opened.language, first.opened.code) == (second.opened.language, second.opened.code)
     if is_same:
         return compared
-    return Compared(
-        number=compared.number,
-        verdict="differs",
-        reasons=("Its code is another.", *compared.reasons),
-        diff=compared.diff,
-        pictures=compared.pictures,
-        may_differ=compared.may_differ,
-        recorded_ms=compared.recorded_ms,
-        other_ms=compared.other_ms,
-    )
+    return replace(compared, verdict="differs", reasons=("Its code is another.", *compared.reasons))
 
 
 def _by_number(run: Run) -> dict[int, StoredCell]:
