@@ -13,8 +13,12 @@ import warnings
 from collections.abc import Iterator
 from typing import Final
 
+from cellwright_kernel.wire import CODE_BYTES
+
 _HEAD: Final = "async def cell():"
 _MARGIN: Final = "    "
+_OTHER_ENDS: Final = "\r\f\v\0"
+"""Python counts lines by other marks than people do."""
 _SILENT_CALLS: Final = frozenset({"display", "log", "print"})
 """What gives no value."""
 _SHOW: Final = "_cw.show(("
@@ -22,7 +26,7 @@ _SHOW: Final = "_cw.show(("
 
 def as_body(code: str) -> list[str] | None:
     """Return the lines of the function's body; None when it has to stay a text."""
-    if any(mark in code for mark in "\r\f\0\v"):  # Python counts lines differently from people
+    if len(code) > CODE_BYTES or any(mark in code for mark in _OTHER_ENDS):
         return None
     try:
         with warnings.catch_warnings():

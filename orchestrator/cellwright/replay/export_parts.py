@@ -79,10 +79,10 @@ def story(run: Run) -> Iterator[Said | StoredCell]:
             case records.ModelResponse():
                 words = "\n\n".join(text for _, text in messages_of(record.response))
                 if words:
-                    yield Said("model", f"turn {record.turn}", _short(words))
+                    yield Said("model", f"turn {record.turn}", short(words))
             case _:
                 for title, words in _told(record):
-                    yield Said("cellwright", title, _short(words))
+                    yield Said("cellwright", title, short(words))
 
 
 def outputs_of(cell: StoredCell) -> Iterator[StoredOutput]:
@@ -96,7 +96,7 @@ def shown(output: StoredOutput, blobs: Blobs) -> Words | Picture:
     """Return one output as it is exported; raises nothing for what cannot be read, but says so."""
     match output:
         case StoredText():
-            return Words(output.source, _short(_text(output, blobs)))
+            return Words(output.source, short(_text(output, blobs)))
         case StoredImage(kept=False):
             return Words("notice", f"[picture of {output.width}x{output.height}: not kept, the run was full]")
         case StoredImage():
@@ -106,6 +106,14 @@ def shown(output: StoredOutput, blobs: Blobs) -> Words | Picture:
             return Picture(output.media_type, output.width, output.height, data)
         case _:
             assert_never(output)
+
+
+def short(text: str) -> str:
+    """Return a text as it is exported: plain, and without the middle of what is very long."""
+    if len(text) > TEXT_CHARS:
+        half = TEXT_CHARS // 2
+        text = f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
+    return plain(text)
 
 
 def picture_bytes(sha256: str, blobs: Blobs) -> bytes | None:
@@ -167,13 +175,6 @@ def _text(output: StoredText, blobs: Blobs) -> str:
         return blobs.read(output.text_sha256).decode("utf-8", "replace")
     except (JournalCorrupt, OSError):
         return output.text
-
-
-def _short(text: str) -> str:
-    if len(text) > TEXT_CHARS:
-        half = TEXT_CHARS // 2
-        text = f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
-    return plain(text)
 
 
 def _small(sha256: str, blobs: Blobs, room: int) -> bytes | None:

@@ -19,7 +19,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import JavascriptLexer, PythonLexer
 
 from cellwright.plain import plain
-from cellwright.replay.export_parts import Picture
+from cellwright.replay.export_parts import Picture, short
 from cellwright_kernel.wire import Language
 
 _LEXERS: Final = {"python": PythonLexer, "javascript": JavascriptLexer}
@@ -62,10 +62,9 @@ def block(words: str, kind: str) -> str:
 
 def code(source: str, language: Language) -> str:
     """Return code, coloured where that costs little."""
-    shown = plain(source)
-    is_small = len(shown) <= _COLOURED_CHARS and max(map(len, shown.split("\n"))) <= _COLOURED_LINE
-    if not is_small:
-        return block(source, "code")
+    shown = short(source)
+    if len(shown) > _COLOURED_CHARS or max(map(len, shown.split("\n"))) > _COLOURED_LINE:
+        return block(shown, "code")
     # `ensurenl` and `stripnl` would change where code begins and ends
     lexer = _LEXERS[language](stripnl=False, ensurenl=False)
     return f'<pre class="code">{highlight(shown, lexer, HtmlFormatter(nowrap=True))}</pre>\n'
