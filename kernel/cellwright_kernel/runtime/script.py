@@ -23,6 +23,7 @@ import ast
 import asyncio
 import inspect
 import linecache
+import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -41,11 +42,17 @@ _OURS: Final = Path(cellwright_kernel.__file__).parent
 _MAY_AWAIT: Final = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
+_AGAIN_S: Final = 0.5
+"""A signal that comes while the loop turns ends nothing; the next one may."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     cell: _Cell
     code: str
     may_fail: bool
+    limit_s: float | None
+    """Absent: it ends by itself."""
 
 
 class Script:
@@ -68,22 +75,28 @@ class Script:
         here = Path(str(variables.get("__file__", "script.py")))
         self._show = PlainShow(Path.cwd() / f"{here.stem}-pictures")
 
-    def cell(self, function: _Cell | None = None, *, may_fail: bool = False) -> Any:
-        """Take a function as the next cell; `may_fail` if it failed in the run, too."""
+    def cell(self, function: _Cell | None = None, *, may_fail: bool = False, limit_s: float | None = None) -> Any:
+        """Take a function as the next cell.
+
+        Args:
+            function: Does what the cell does.
+            may_fail: It failed in the run, too, so that the next one follows all the same.
+            limit_s: Seconds after which it is ended, as it was in the run.
+        """
         if function is None:
-            return lambda given: self.cell(given, may_fail=may_fail)
-        self._cells.append(_Step(function, " ".join(function.__code__.co_names), may_fail))
+            return lambda given: self.cell(given, may_fail=may_fail, limit_s=limit_s)
+        self._cells.append(_Step(function, " ".join(function.__code__.co_names), may_fail, limit_s))
         return function
 
-    def ipython(self, code: str, *, may_fail: bool = False) -> None:
+    def ipython(self, code: str, *, may_fail: bool = False, limit_s: float | None = None) -> None:
         """Take code as the next cell that is no plain Python, or cannot stand in a function."""
         own, name = _own(code), f"<cell {len(self._cells) + 1}>"
-        self._cells.append(_Step(lambda: self._run_text(own, name), own, may_fail))
+        self._cells.append(_Step(lambda: self._run_text(own, name), own, may_fail, limit_s))
 
-    def javascript(self, code: str, *, may_fail: bool = False) -> None:
+    def javascript(self, code: str, *, may_fail: bool = False, limit_s: float | None = None) -> None:
         """Take JavaScript as the next cell."""
         own = _own(code)
-        self._cells.append(_Step(lambda: the_prepared().javascript.run(own), "", may_fail))
+        self._cells.append(_Step(lambda: the_prepared().javascript.run(own), "", may_fail, limit_s))
 
     def show(self, value: object) -> None:
         """Show the value of a cell's last expression."""
@@ -103,7 +116,7 @@ class Script:
         for step in self._cells:
             await prepared.refresh(step.code)
             try:
-                await driven(_awaiting(step.cell))
+                await _within(step.limit_s, driven(_awaiting(step.cell)))
                 prepared.figures.after_cell()
             except (Exception, asyncio.CancelledError) as error:
                 release_keys()
@@ -136,6 +149,27 @@ def _tell(error: BaseException) -> None:
 def _own(code: str) -> str:
     """The cell's own code, without the line breaks by which it stands apart in a script."""
     return code.removeprefix("\n").removesuffix("\n")
+
+
+async def _within(limit_s: float | None, cell: Awaitable[object]) -> None:
+    """Run a cell, and end it after so long: where it waits, the loop does it, and where it computes, a signal."""
+    if limit_s is None:
+        await cell
+        return
+    task = asyncio.current_task()
+
+    def end(*_: object) -> None:
+        if asyncio.current_task() is task:
+            raise TimeoutError(f"The cell was ended after {limit_s:g} s, as in the run.")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
+    try:
+        async with asyncio.timeout(limit_s):
+            await cell
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 async def _awaiting(cell: _Cell) -> None:

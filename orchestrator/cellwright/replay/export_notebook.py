@@ -2,7 +2,8 @@
 
 Flows in: a `Run`. Flows out: its JSON, piece by piece. Decided here: the kernel is a stock Python one, which a first cell makes
 ready; JavaScript cells are Python's magic `%%exec_js`, which that first cell defines; words of the model are text in a fence,
-of which Markdown makes nothing; a cell that failed in the run is tagged `raises-exception`, so that those after it run as they did.
+of which Markdown makes nothing; a cell that failed in the run is tagged `raises-exception`, so that those after it run as they did; one that did not end
+by itself, or ended its kernel, `skip-execution`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,19 @@ from typing import Any, Final
 
 from cellwright.record import Run, StoredCell
 from cellwright.replay.export_needs import needs_of
-from cellwright.replay.export_parts import GivenFile, Picture, Said, Words, given_files, outputs_of, shown, story
+from cellwright.replay.export_parts import (
+    GivenFile,
+    Picture,
+    Said,
+    Words,
+    given_files,
+    is_deadly,
+    is_endless,
+    outputs_of,
+    shown,
+    story,
+    wanted_of_who_runs_it,
+)
 
 _LINE_CHARS: Final = 76
 _TICKS: Final = re.compile(r"`+")
@@ -87,7 +100,7 @@ def _preparation(run: Run) -> dict[str, Any]:
         "# pip install cellwright[kernel]",
         "from cellwright_kernel.runtime import prepare",
         "",
-        *_missing(files),
+        *(f"# {sentence}" for sentence in wanted_of_who_runs_it(run, files)),
         *prepare_lines("await prepare(globals(), ", needs_of(run.stored_cells), files),
     ]
     return {
@@ -115,12 +128,6 @@ def prepare_lines(call: str, needs: tuple[str, ...], files: list[GivenFile]) -> 
     return [*lines, "})"]
 
 
-def _missing(files: list[GivenFile]) -> Iterator[str]:
-    return (
-        f"# The run was given this file too; put it here yourself: {file.path!r}" for file in files if file.data is None
-    )
-
-
 def _markdown(name: str, text: str) -> dict[str, Any]:
     return {"cell_type": "markdown", "id": name, "metadata": {}, "source": text}
 
@@ -135,7 +142,7 @@ def _fenced(said: Said) -> str:
 def _code_cell(cell: StoredCell) -> dict[str, Any]:
     opened = cell.opened
     code = opened.code if opened.language == "python" else f"%%exec_js\n{opened.code}"
-    tags = {"tags": ["raises-exception"]} if cell.closed is not None and cell.closed.status != _OK else {}
+    tags = {"tags": _tags(cell)} if cell.closed is not None and cell.closed.status != _OK else {}
     status = cell.closed.status if cell.closed else "without an end"
     return {
         "cell_type": "code",
@@ -144,6 +151,11 @@ def _code_cell(cell: StoredCell) -> dict[str, Any]:
         "execution_count": opened.number,
         "source": code,
     }
+
+
+def _tags(cell: StoredCell) -> list[str]:
+    """What clients of notebooks know: not to stop at an error; not to execute what does not end, or ends the kernel."""
+    return ["skip-execution"] if is_endless(cell) or is_deadly(cell) else ["raises-exception"]
 
 
 def _outputs(cell: StoredCell, run: Run) -> Iterator[dict[str, Any]]:

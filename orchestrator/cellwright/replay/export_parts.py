@@ -7,10 +7,12 @@ and never obeyed; how much of one text and how large a picture is taken along; a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Literal, assert_never
+
+from pydantic import JsonValue
 
 from cellwright.counted import counted
 from cellwright.errors import JournalCorrupt
@@ -144,6 +146,27 @@ def given_files(run: Run) -> Iterator[GivenFile]:
             yield GivenFile(path, data)
 
 
+def wanted_of_who_runs_it(run: Run, files: Iterable[GivenFile]) -> Iterator[str]:
+    """Yield, each as a sentence on one line, what the cells were given that does not travel along."""
+    for file in files:
+        if file.data is None:
+            yield f"The run was given this file too; put it here yourself: {file.path}"
+    if variables := _names(run.info.spec.get("env")):
+        yield f"The run was given these variables; set them: {variables}"
+    if secrets := _names(run.info.spec.get("secrets")):
+        yield f"The run was given secrets, and `secrets` is not there outside a sandbox: {secrets}"
+
+
+def is_endless(cell: StoredCell) -> bool:
+    """Whether the cell did not end by itself, so that it may not end now."""
+    return cell.closed is not None and cell.closed.status in {"timeout", "interrupted"}
+
+
+def is_deadly(cell: StoredCell) -> bool:
+    """Whether the cell took its kernel with it."""
+    return cell.closed is not None and cell.closed.status in {"kernel_died", "sandbox_lost"}
+
+
 def _told(record: records.Record) -> Iterator[tuple[str, str]]:
     """Yield title and words of what is told of a record that is no cell and no message."""
     match record:
@@ -177,6 +200,12 @@ def _text(output: StoredText, blobs: Blobs) -> str:
         return output.text
 
 
+def _names(given: JsonValue) -> str:
+    """The names of variables or secrets in a Spec, as words."""
+    names = [one.get("name") if isinstance(one, dict) else one for one in given] if isinstance(given, list) else []
+    return plain(" ".join(", ".join(map(str, names)).split()))
+
+
 def _small(sha256: str, blobs: Blobs, room: int) -> bytes | None:
     try:
         return blobs.read(sha256) if blobs.path(sha256).lstat().st_size <= room else None
@@ -186,4 +215,10 @@ def _small(sha256: str, blobs: Blobs, room: int) -> bytes | None:
 
 def _stays_below(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return bool(parts) and not PurePosixPath(path).is_absolute() and ".." not in parts and plain(path) == path
+    return (
+        bool(parts)
+        and not PurePosixPath(path).is_absolute()
+        and ".." not in parts
+        and plain(path) == path
+        and path.isprintable()
+    )

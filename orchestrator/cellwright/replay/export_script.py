@@ -15,7 +15,7 @@ from cellwright.record import Run, StoredCell
 from cellwright.replay.export_cells import as_body
 from cellwright.replay.export_needs import needs_of
 from cellwright.replay.export_notebook import prepare_lines
-from cellwright.replay.export_parts import Said, given_files, story
+from cellwright.replay.export_parts import Said, given_files, is_deadly, is_endless, story, wanted_of_who_runs_it
 
 _OK: Final = "ok"
 
@@ -36,12 +36,8 @@ def _head(run: Run) -> Iterator[str]:
     yield "#"
     yield "# Needs: pip install cellwright[kernel]"
     files = list(given_files(run))
-    for file in files:
-        if file.data is None:
-            yield from _comment(f"The run was given this file too; put it here yourself: {file.path}")
-    env = run.info.spec.get("env")
-    if isinstance(env, list) and env:
-        yield from _comment(f"The run was given these variables; set them: {', '.join(map(str, env))}")
+    for sentence in wanted_of_who_runs_it(run, files):
+        yield from _comment(sentence)
     yield "from cellwright_kernel.runtime import Script"
     yield ""
     yield from prepare_lines("_cw = Script(globals(), ", needs_of(run.stored_cells), files)
@@ -54,19 +50,25 @@ def _said(said: Said) -> Iterator[str]:
 
 
 def _cell(cell: StoredCell) -> Iterator[str]:
-    opened = cell.opened
-    has_failed = cell.closed is not None and cell.closed.status != _OK
+    opened, closed = cell.opened, cell.closed
+    has_failed = closed is not None and closed.status != _OK
     yield ""
-    yield f"# -- cell {opened.number}" + (f": it ended {cell.closed.status}" if has_failed and cell.closed else "")
-    may_fail = "may_fail=True" if has_failed else ""
+    yield f"# -- cell {opened.number}" + (f": it ended {closed.status}" if has_failed and closed else "")
+    if is_deadly(cell):
+        yield "# It would end this script, too, so it is not run:"
+        yield from _comment(opened.code)
+        return
+    how = ["may_fail=True"] if has_failed else []
+    if closed is not None and is_endless(cell):
+        how.append(f"limit_s={closed.duration_ms / 1000:g}")
     body = as_body(opened.code) if opened.language == "python" else None
     if body is not None:
-        yield f"@_cw.cell({may_fail})" if may_fail else "@_cw.cell"
+        yield f"@_cw.cell({', '.join(how)})" if how else "@_cw.cell"
         yield f"async def _cell_{opened.number}():"
         yield from body
     else:
         do = "ipython" if opened.language == "python" else "javascript"
-        yield f"_cw.{do}({_literal(opened.code)}{', ' if may_fail else ''}{may_fail})"
+        yield f"_cw.{do}({', '.join((_literal(opened.code), *how))})"
     yield ""
 
 

@@ -11,12 +11,15 @@ from collections.abc import Iterator
 
 from cellwright.counted import counted
 from cellwright.record import Run, StoredCell, read_run
-from cellwright.replay.compare import Compared, PictureDiffers
+from cellwright.replay.compare import Compared
 from cellwright.replay.export_page import screen_picture, seconds
 from cellwright.replay.export_parts import Picture, picture_bytes
 from cellwright.replay.page import code, document, picture, text
 from cellwright.replay.replay import Replayed
 from cellwright_kernel.wire import LANGUAGE_NAMES
+
+_Screens = tuple[str | None, str | None]
+"""Blobs of the record and of the replay."""
 
 
 def report(recorded: Run, replayed: Replayed) -> Iterator[str]:
@@ -41,10 +44,21 @@ def _body(recorded: Run, again: Run, replayed: Replayed) -> Iterator[str]:
         yield f'<p class="words">{text(recorded.info.task)}</p>\n'
     then = {cell.opened.number: cell for cell in recorded.stored_cells}
     now = {cell.opened.number: cell for cell in again.stored_cells}
+    last: _Screens = (None, None)
     for compared in replayed.cells:
+        cell, other = then[compared.number], now.get(compared.number)
         yield f'<section id="cell-{compared.number}">\n'
-        yield from _cell(compared, then[compared.number], now.get(compared.number), recorded, again)
-        yield "</section>\n"
+        yield from _cell(compared, cell)
+        screens = (cell.screen_after, other.screen_after if other else None)
+        if screens == last:
+            yield '<p class="soft">The screens are those after the cell before.</p>\n'
+        else:
+            yield from _pair("screen", _loaded(screens[0], recorded), _loaded(screens[1], again))
+        for one in compared.pictures:
+            if one.what != "screen":
+                yield from _pair(one.what, _loaded(one.recorded, recorded), _loaded(one.other, again))
+        yield "</details>\n</section>\n"
+        last = screens
 
 
 def _verdict(replayed: Replayed) -> str:
@@ -55,7 +69,8 @@ def _verdict(replayed: Replayed) -> str:
     return f"{counted(len(replayed.cells), 'cell')}: {said}{where}"
 
 
-def _cell(compared: Compared, then: StoredCell, now: StoredCell | None, recorded: Run, again: Run) -> Iterator[str]:
+def _cell(compared: Compared, then: StoredCell) -> Iterator[str]:
+    """All but the pictures; what is folded stays open."""
     language = LANGUAGE_NAMES[then.opened.language]
     took = f"{seconds(compared.other_ms)}; {seconds(compared.recorded_ms)} in the record"
     yield f'<h2>cell {compared.number}, {language}: <span class="{compared.verdict}">{compared.verdict}</span> '
@@ -67,11 +82,6 @@ def _cell(compared: Compared, then: StoredCell, now: StoredCell | None, recorded
     yield f"<details{' open' if compared.verdict != 'same' else ''}><summary>code and screens</summary>\n"
     yield code(then.opened.code, then.opened.language)
     yield from _diff(compared.diff)
-    yield from _screens(then, now, recorded, again)
-    for one in compared.pictures:
-        if one.what != "screen":
-            yield from _both_pictures(one, recorded, again)
-    yield "</details>\n"
 
 
 def _diff(lines: tuple[str, ...]) -> Iterator[str]:
@@ -82,15 +92,6 @@ def _diff(lines: tuple[str, ...]) -> Iterator[str]:
         tag = {"+": "ins", "-": "del"}.get(line[:1])
         yield f"<{tag}>{text(line)}</{tag}>" if tag else f"{text(line)}\n"
     yield "</pre>\n"
-
-
-def _screens(then: StoredCell, now: StoredCell | None, recorded: Run, again: Run) -> Iterator[str]:
-    names = then.screen_after, now.screen_after if now else None
-    yield from _pair("screen", _loaded(names[0], recorded), _loaded(names[1], again))
-
-
-def _both_pictures(one: PictureDiffers, recorded: Run, again: Run) -> Iterator[str]:
-    yield from _pair(one.what, _loaded(one.recorded, recorded), _loaded(one.other, again))
 
 
 def _loaded(sha256: str | None, run: Run) -> Picture | None:

@@ -87,13 +87,44 @@ def test_notebook_begins_with_what_its_cells_need_and_the_files_that_the_run_kee
         "# pip install cellwright[kernel]",
         "from cellwright_kernel.runtime import prepare",
         "",
-        "# The run was given this file too; put it here yourself: 'large.bin'",
+        "# The run was given this file too; put it here yourself: large.bin",
         'await prepare(globals(), "browser", "javascript", files={',
         "    'rows.csv': (",
         '        "YSxiCg=="',
         "    ),",
         "})",
     ]
+
+
+def test_cells_that_did_not_end_by_themselves_are_not_waited_for(made: Made) -> None:
+    def endless(journal: Journal) -> None:
+        add_cell(journal, "while True: pass", status="timeout")
+        add_cell(journal, "import os\nos._exit(1)", status="kernel_died")
+        add_cell(journal, "for (;;);", language="javascript", status="interrupted")
+
+    run = made(endless)
+    said = written(run, "py").partition("# -- cell 1")[2].partition("# end")[0]
+    assert said.splitlines() == [
+        ": it ended timeout",
+        "@_cw.cell(may_fail=True, limit_s=1.5)",
+        "async def _cell_1():",
+        "    while True: pass",
+        "",
+        "",
+        "# -- cell 2: it ended kernel_died",
+        "# It would end this script, too, so it is not run:",
+        "# import os",
+        "# os._exit(1)",
+        "",
+        "# -- cell 3: it ended interrupted",
+        '_cw.javascript(r"""',
+        "for (;;);",
+        '""", may_fail=True, limit_s=1.5)',
+        "",
+        "",
+    ]
+    cells = json.loads(written(run, "ipynb"))["cells"][2:5]
+    assert [cell["metadata"]["tags"] for cell in cells] == [["skip-execution"]] * 3
 
 
 def test_script_is_python_with_the_cells_in_order(made: Made) -> None:
@@ -188,7 +219,8 @@ def test_hostile_words_do_nothing(made: Made, form: Form) -> None:
                 duration_ms=1,
             )
         )
-        journal.append(records.FileWritten(path=f"../{HOSTILE}", sha256="0" * 64, size_bytes=1))
+        for path in (f"../{HOSTILE}", "a\nimport os", "/etc/x"):
+            journal.append(records.FileWritten(path=path, sha256="0" * 64, size_bytes=1))
         for source in ("stdout", "stderr", "log", "result", "display", "error", "notice"):
             add_cell(journal, f"'''{HOSTILE}'''", Text(text=HOSTILE, source=source))
         picture = StoredImage(sha256="../../etc/passwd", width=1, height=1, media_type="image/png", size_bytes=1)
