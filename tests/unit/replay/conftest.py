@@ -21,8 +21,9 @@ HOSTILE = '\x1b[2J\x1b]0;title\x07<script>alert(1)</script><img src="http://a.ex
 
 
 @pytest.fixture
-def tmp_path(states: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=states) as folder:
+def tmp_path(request: pytest.FixtureRequest, states: Path) -> Iterator[Path]:
+    """In memory, but for the slow tests: what these write is large."""
+    with tempfile.TemporaryDirectory(dir=None if request.node.get_closest_marker("slow") else states) as folder:
         yield Path(folder)
 
 

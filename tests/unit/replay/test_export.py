@@ -8,33 +8,25 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from nbformat import validator
-from tests.unit.replay.conftest import HOSTILE, PNG, RUN_ID, add_cell, fill
+from tests.unit.replay.conftest import PNG, RUN_ID, add_cell, fill
+from tests.unit.replay.exported import Page, written
 from typer.testing import CliRunner, Result
 
 from cellwright.cli import main
 from cellwright.errors import JournalCorrupt, UsageError
-from cellwright.record import Journal, Run, records
-from cellwright.record.stored import StoredImage
+from cellwright.record import Journal, Run
 from cellwright.replay.compare import Compared, PictureDiffers
-from cellwright.replay.export import Form, export
+from cellwright.replay.export import export
 from cellwright.replay.replay import Replayed
 from cellwright.replay.report import report
-from cellwright_kernel.wire import Area, Image, Text
+from cellwright_kernel.wire import Area, Image
 
 Made = Callable[..., Run]
 ENCODED = base64.b64encode(PNG).decode()
-
-
-def written(run: Run, form: Form) -> str:
-    file = io.BytesIO()
-    export(run, form, file)
-    return file.getvalue().decode()
 
 
 def test_notebook_has_code_outputs_and_pictures(made: Made) -> None:
@@ -197,99 +189,6 @@ def test_page_tells_the_story_and_holds_its_pictures(made: Made) -> None:
         "turn 1 I look at *them*. cell 1, Python: ok in 1.5 s rows = [3, 4, 5] rows [3, 4, 5] cell 2, Python" in words
     )
     assert words.endswith("note A note. end The run ended done. It is 12.")
-
-
-@pytest.mark.parametrize("form", ["ipynb", "py", "html"])
-def test_hostile_words_do_nothing(made: Made, form: Form) -> None:
-    """In every place where a run has a stranger's words; code alone is kept as it was, to be run."""
-
-    def hostile(journal: Journal) -> None:
-        response = {"output": [{"type": "message", "content": [{"type": "output_text", "text": HOSTILE}]}]}
-        journal.append(records.ModelResponse(turn=1, response=response, duration_ms=1))
-        journal.append(records.ModelFailed(turn=1, reason=HOSTILE))
-        journal.append(
-            records.Egress(
-                method="GET",
-                host=HOSTILE,
-                port=1,
-                allowed=False,
-                sent_bytes=0,
-                received_bytes=0,
-                started_at="x",
-                duration_ms=1,
-            )
-        )
-        for path in (f"../{HOSTILE}", "a\nimport os", "/etc/x"):
-            journal.append(records.FileWritten(path=path, sha256="0" * 64, size_bytes=1))
-        for source in ("stdout", "stderr", "log", "result", "display", "error", "notice"):
-            add_cell(journal, f"'''{HOSTILE}'''", Text(text=HOSTILE, source=source))
-        picture = StoredImage(sha256="../../etc/passwd", width=1, height=1, media_type="image/png", size_bytes=1)
-        journal.append(records.LateOutput(of_cell=1, outputs=(picture,)))
-        journal.append(records.Note(text=HOSTILE))
-
-    said = written(made(hostile, task=HOSTILE), form)
-    assert set(said) & {*map(chr, range(0x20)), "\x7f", "\u202e"} == {"\n"}
-    assert "root:" not in said
-    if form == "html":
-        Page(said)
-    elif form == "ipynb":
-        check_notebook_of_hostile_words(json.loads(said))
-    else:
-        kinds = {type(node).__name__ for node in ast.parse(said).body}
-        assert kinds == {"ImportFrom", "Assign", "Expr", "If"}
-
-
-def check_notebook_of_hostile_words(book: Any) -> None:
-    validator.validate(book)
-    for cell in book["cells"]:
-        if cell["cell_type"] == "markdown":
-            _, _, fence, *_, last = cell["source"].split("\n")
-            assert fence == f"{last}text"
-            assert cell["source"].count(last) == 2
-        assert all(set(output.get("data", {})) <= {"text/plain"} for output in cell.get("outputs", ()))
-    shown = next(cell for cell in book["cells"] if cell["id"] == "cell-1")["outputs"]
-    assert shown[0]["text"].startswith("␛[2J␛]0;title␇<script>")
-    assert shown[1]["text"] == "[picture of 1x1: cannot be read from the run]\n"
-
-
-class Page(HTMLParser):
-    """A page that holds nothing but what is ours."""
-
-    ALLOWED = frozenset(
-        "html head meta title style body h1 h2 table tr td section p pre span img figure figcaption div input details summary "
-        "ins del script a".split()
-    )
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self.pictures: list[str] = []
-        self.scripts = 0
-        self._is_quiet = False
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in self.ALLOWED, tag
-        names = {name for name, _ in attrs}
-        assert not {name for name in names if name.startswith("on")}
-        assert names.isdisjoint({"style", "srcset", "srcdoc"})
-        given = dict(attrs)
-        assert (given.get("href") or "#").startswith("#")
-        if "src" in given:
-            assert tag == "img"
-            assert (given["src"] or "").startswith("data:image/png;base64,")
-            self.pictures.append(given["src"] or "")
-        self.scripts += tag == "script"
-        self._is_quiet = tag in {"style", "script"}
-
-    def handle_endtag(self, tag: str) -> None:
-        self._is_quiet = False
-        self.words.append(" " if tag in {"td", "h1", "h2", "p", "pre", "title"} else "")
-
-    def handle_data(self, data: str) -> None:
-        if not self._is_quiet:
-            self.words.append(data)
 
 
 def test_page_has_no_script_and_a_policy_that_allows_none(made: Made) -> None:
