@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from playwright.async_api import async_playwright
 from tests.desktops import running_desktop
+from tests.e2e.executing import environment_of, executed_notebook, executed_script
 from tests.serving import alive
 from tests.waiting import GUARD_S, until
 
@@ -27,7 +25,7 @@ from cellwright.replay.export import export, write_text
 from cellwright.replay.replay import Replayed
 from cellwright.replay.report import report
 from cellwright.sandbox.base import Spec
-from cellwright.sandbox.runtime import chromium_path, kernel_folder, runtime_folder
+from cellwright.sandbox.runtime import chromium_path
 from cellwright.session import Session
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
@@ -72,28 +70,10 @@ async def recorded(folder: Path) -> Run:
     return read_run(session.run_dir)
 
 
-def environment_of(folder: Path, display: str) -> dict[str, str]:
-    """What a person's own machine has: the packages of `cellwright[kernel]`, a desktop, and a home."""
-    for name in ("home", "work"):
-        (folder / name).mkdir()
-    ours = {"DISPLAY": display, "HOME": str(folder / "home"), "PYTHONPATH": str(kernel_folder()), "LC_ALL": "C.UTF-8"}
-    return {**os.environ, **ours, "CELLWRIGHT_CHROMIUM": str(chromium_path())}
-
-
 async def check_script(script: Path, environment: Mapping[str, str]) -> None:
-    work = script.parent / "work"
-    process = await asyncio.create_subprocess_exec(
-        runtime_folder() / "bin" / "python",
-        script,
-        cwd=work,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(2 * GUARD_S):
-        said, errors = await process.communicate()
-    picture = work / "run-pictures" / "1.png"
-    assert said.decode().splitlines() == [
+    done = await executed_script(script, environment)
+    picture = script.parent / "work" / "run-pictures" / "1.png"
+    assert done.said.splitlines() == [
         "[3, 4, 5]",
         "'Hello'",
         f"[picture of 60x40: {picture}]",
@@ -102,30 +82,18 @@ async def check_script(script: Path, environment: Mapping[str, str]) -> None:
         "13",
         "from a shell",
         *LAST.splitlines(),
-    ], errors.decode()
-    assert process.returncode == 0
+    ], done.errors
+    assert done.status == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
-    told = [line for line in errors.decode().splitlines() if "Error" in line]
-    assert told == [
+    assert [line for line in done.errors.splitlines() if "Error" in line] == [
         "ZeroDivisionError: division by zero",
         "cellwright_kernel.runtime.javascript.JavaScriptError: Error: no 12",
     ]
 
 
 async def check_notebook(file: Path, environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    place = file.parent / "jupyter" / "kernels" / "python3"
-    place.mkdir(parents=True)
-    command = [str(runtime_folder() / "bin" / "python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (place / "kernel.json").write_text(json.dumps({"argv": command, "display_name": "Python 3", "language": "python"}))
-    for name in ("JUPYTER_PATH", "JUPYTER_DATA_DIR"):
-        monkeypatch.setenv(name, str(file.parent / "jupyter"))
-    book = nbformat.read(file, as_version=4)
-    before = outputs_of(book)
-    client = NotebookClient(book, timeout=GUARD_S, resources={"metadata": {"path": str(file.parent / "work")}})
-    async with client.async_setup_kernel(env=dict(environment)):
-        for number, cell in enumerate(book.cells):
-            await client.async_execute_cell(cell, number)
-    after = outputs_of(book)
+    before = outputs_of(nbformat.read(file, as_version=4))
+    after = outputs_of(await executed_notebook(file, environment, monkeypatch))
     assert after["cell-8"] == before["cell-8"] == [("stdout", f"{LAST}\n")]
     same = ("cell-1", "cell-2", "cell-3", "cell-6")
     assert {name: after[name] for name in same} == {name: before[name] for name in same}

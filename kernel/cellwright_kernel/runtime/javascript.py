@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SCREEN: Final = re.compile(r"\bscreen\b")
 _END_S: Final = 10.0
+_STOP_S: Final = 5.0
 
 _Said = tuple[str, dict[str, Any]]
 """Kind and content of a Jupyter message."""
@@ -63,7 +64,8 @@ class JavaScript:
         loop, said, serial = asyncio.get_running_loop(), asyncio.Queue[_Said | None](), next(self._serials)
 
         def take(one: _Said | None) -> None:
-            loop.call_soon_threadsafe(said.put_nowait, one)
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile, and with it whoever would be told
+                loop.call_soon_threadsafe(said.put_nowait, one)
 
         self._take = take
         executing = self._thread.submit(self._execute(serial, code))
@@ -73,6 +75,7 @@ class JavaScript:
                 self._show_one(one)
         except BaseException:
             self._thread.submit(self._interrupt(serial))
+            await asyncio.wait({asyncio.wrap_future(executing)}, timeout=_STOP_S)  # the next cell finds it idle
             raise
         finally:
             self._take = self._show_one
