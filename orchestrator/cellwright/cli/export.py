@@ -1,7 +1,7 @@
 """`cellwright export RUN --to FORM`: a run in a form that others read.
 
-Flows in: RUN, a form, where to. Flows out: the file, and one line that names it. Decided here: its name where none is given, and
-that `-` is standard output.
+Flows in: RUN, a form, where to. Flows out: the file, and one line that names it. Decided here: its name where none is given,
+which is that of the run's folder, since what a run calls itself somebody else has written; and that `-` is standard output.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def export_run(
     if out == _STDOUT:
         _to_stdout(recorded, to, force=force)
         return
-    target = Path(out) if out is not None else Path(f"{recorded.info.run_id}.{to}")
+    target = Path(out) if out is not None else Path(f"{recorded.folder.resolve().name}.{to}")
     with new_file(target, force=force) as file:
         export(recorded, to, file, force=force)
     print(plain(str(target)))

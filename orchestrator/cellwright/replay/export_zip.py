@@ -33,7 +33,7 @@ def write_zip(folder: Path, file: IO[bytes], *, force: bool) -> None:
         )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_QUICK) as packed:
         for path in _files(folder):
-            _add(packed, path, f"{folder.name}/{path.relative_to(folder).as_posix()}")
+            _add(packed, path, f"{folder.resolve().name}/{path.relative_to(folder).as_posix()}")
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 from cellwright.record import Run
 from cellwright.replay.export import Form, export
 
+PICTURES = ("data:image/png;base64,", "data:image/jpeg;base64,", "data:image/webp;base64,")
+
 
 def written(run: Run, form: Form) -> str:
     file = io.BytesIO()
@@ -41,7 +43,7 @@ class Page(HTMLParser):
         assert (given.get("href") or "#").startswith("#")
         if "src" in given:
             assert tag == "img"
-            assert (given["src"] or "").startswith("data:image/png;base64,")
+            assert (given["src"] or "").startswith(PICTURES)
             self.pictures.append(given["src"] or "")
         self.scripts += tag == "script"
         self._is_quiet = tag in {"style", "script"}

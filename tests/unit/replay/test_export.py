@@ -245,6 +245,18 @@ def test_export_never_overwrites_by_itself(made: Made, tmp_path: Path, monkeypat
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{RUN_ID}.py", "runs"]
 
 
+def test_the_file_has_the_name_of_the_runs_folder_whatever_the_run_calls_itself(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(fill).folder
+    info = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(info | {"run_id": "../../elsewhere"}))
+    monkeypatch.chdir(folder)
+    assert _call("export", ".", "--to", "html").stdout == f"{RUN_ID}.html\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
+    assert (folder / f"{RUN_ID}.html").is_file()
+
+
 def test_what_cannot_be_finished_leaves_no_file(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made(fill)
     (run.folder / "head.json").write_text("changed")
