@@ -143,6 +143,13 @@ class SpecOptions:
             help="Most processors' worth of time, such as 1.5. Default: all, shared evenly with other sandboxes.",
         ),
     ] = None
+    deterministic: Annotated[
+        bool | None,
+        typer.Option(
+            "--deterministic",
+            help="Fix what can be: seeds, hashes, time zone, locale. A replay then finds them the same.",
+        ),
+    ] = None
     deadline: Annotated[
         float | None,
         typer.Option(
@@ -185,6 +192,7 @@ class SpecOptions:
             "env": self.env and dict(variable(word) for word in self.env),
             "secrets": self.secrets and secrets_from(self.secrets),
             "browser": self.browser,
+            "deterministic": self.deterministic,
             "limits": limits_from(self.memory, self.disk, self.cpus),
             "cell_deadline_s": self.deadline,
             "deadline_limit_s": self.deadline_limit,

@@ -152,7 +152,7 @@ def _print_cell(compared: Compared, recorded: Run, console: Console, *, explain:
         console.print(Text(plain(f"   {text}"), style=style), soft_wrap=True)
     if (more := len(compared.diff) - _SHOWN_LINES) > 0:
         console.print(Text(f"   {counted(more, 'more line')}: --json has them", style="dim"), soft_wrap=True)
-    for sentence in compared.missed:
+    for sentence in compared.notes:
         console.print(Text(plain(f"   {sentence}"), style="yellow"), soft_wrap=True)
     if explain:
         _print_left_out(compared, console)
@@ -211,7 +211,7 @@ def _whole(replayed: Replayed) -> dict[str, object]:
                     for one in cell.pictures
                 ],
                 "left_out": [_by_name(side) for side in cell.may_differ],
-                "not_in_the_record": cell.missed,
+                "notes": cell.notes,
                 "recorded_ms": cell.recorded_ms,
                 "replayed_ms": cell.other_ms,
             }

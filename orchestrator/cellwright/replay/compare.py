@@ -30,6 +30,7 @@ Verdict = Literal["same", "differs", "failed"]
 _CONTEXT_LINES: Final = 2
 _DIFF_LINES: Final = 200
 _LINE_CHARS: Final = 400
+_NO_REST: Final = "It does not count: the next cell came within a second then, before the screen was known to rest."
 _SAID_ELSE: Final = "It said something else."
 _STDOUT: Final = "stdout"
 _STDERR: Final = "stderr"
@@ -62,8 +63,9 @@ class Compared:
     pictures: tuple[PictureDiffers, ...] = ()
     may_differ: tuple[tuple[Replaced, ...], tuple[Replaced, ...]] = field(default=((), ()))
     """What was taken out, of the record and of the other run."""
-    missed: tuple[str, ...] = ()
-    """What it read from the network that the record has no answer to, each a sentence."""
+    notes: tuple[str, ...] = ()
+    """What does not count and is worth knowing, each a sentence: what it read from the network that the record has no answer
+    to, a screen that had not come to rest."""
     recorded_ms: int = 0
     other_ms: int = 0
 
@@ -113,7 +115,9 @@ class Side:
         return text.text if sha256 is None else self.blobs.read(sha256).decode("utf-8", "surrogatepass")
 
 
-async def compare(recorded: Side, other: Side, may_differ: MayDiffer, differ: Differ) -> Compared:
+async def compare(
+    recorded: Side, other: Side, may_differ: MayDiffer, differ: Differ, *, had_rested: bool = True
+) -> Compared:
     """Compare a cell of the record with the same cell of another run.
 
     Args:
@@ -121,17 +125,21 @@ async def compare(recorded: Side, other: Side, may_differ: MayDiffer, differ: Di
         other: The other.
         may_differ: What of the texts does not count.
         differ: Compares two pictures.
+        had_rested: Whether the record's screen had come to rest. One that had not may have been on its way to what the other
+            shows: that they differ is told, and does not count.
 
     Raises:
         JournalCorrupt: A blob of either run is missing or was changed.
     """
     reasons = [] if recorded.status == other.status else [f"It ended {other.status}; in the record, {recorded.status}."]
-    pictures = (*await _shown(recorded, other, differ), *await _screen(recorded, other, differ))
+    shown, screens = await _shown(recorded, other, differ), await _screen(recorded, other, differ)
+    reasons += [_sentence(picture) for picture in (*shown, *(screens if had_rested else ()))]
     compared = Compared(
         number=recorded.cell.opened.number,
-        verdict="differs" if reasons or pictures else "same",
-        reasons=(*reasons, *map(_sentence, pictures)),
-        pictures=pictures,
+        verdict="differs" if reasons else "same",
+        reasons=tuple(reasons),
+        pictures=(*shown, *screens),
+        notes=() if had_rested else tuple(f"{_sentence(screen)} {_NO_REST}" for screen in screens),
         recorded_ms=recorded.duration_ms,
         other_ms=other.duration_ms,
     )
@@ -152,8 +160,8 @@ def with_texts(compared: Compared, recorded: Side, other: Side, may_differ: MayD
 def with_network(compared: Compared, left: Sequence[tuple[str, bool]]) -> Compared:
     """Return a comparison with where the cell left the recorded network: sentences, and whether each matters."""
     reasons = (*compared.reasons, *(sentence for sentence, matters in left if matters))
-    missed = tuple(sentence for sentence, matters in left if not matters)
-    return replace(compared, verdict="differs" if reasons else compared.verdict, reasons=reasons, missed=missed)
+    notes = (*compared.notes, *(sentence for sentence, matters in left if not matters))
+    return replace(compared, verdict="differs" if reasons else compared.verdict, reasons=reasons, notes=notes)
 
 
 async def shows(recorded: Side, png: bytes, differ: Differ) -> bool:

@@ -155,6 +155,8 @@ def wanted_of_who_runs_it(run: Run, files: Iterable[GivenFile]) -> Iterator[str]
         yield f"The run was given these variables; set them: {variables}"
     if secrets := _names(run.info.spec.get("secrets")):
         yield f"The run was given secrets, and `secrets` is not there outside a sandbox: {secrets}"
+    if run.info.spec.get("deterministic") is True:
+        yield "The run had fixed seeds, time zone and locale, and this has not: what is drawn by lot comes out differently."
 
 
 def is_endless(cell: StoredCell) -> bool:

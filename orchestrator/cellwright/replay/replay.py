@@ -27,6 +27,7 @@ from cellwright.replay.following import Following
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.network import tape_of
 from cellwright.sandbox.base import Backend, Spec
+from cellwright.screen import LOOKED_AGAIN_S
 from cellwright.session import Session
 from cellwright_kernel.wire import Area, PicturePair
 
@@ -238,7 +239,8 @@ class _Replaying:
         assert cell is not None  # noqa: S101 - for the type checker; it was executed
         missed = self._left.taken()
         other = Side(Blobs(self._session.run_dir / "blobs"), replace(cell, screen_after=screen))
-        compared = await compare(side, other, self._again.may_differ, self._differ)
+        had_rested = self._paused_s(recorded) >= LOOKED_AGAIN_S
+        compared = await compare(side, other, self._again.may_differ, self._differ, had_rested=had_rested)
         return with_network(compared, missed)
 
     async def _execute(self, recorded: StoredCell) -> None:
@@ -272,11 +274,12 @@ class _Replaying:
         return min(SCREEN_S, max(_SCREEN_AT_LEAST_S, self._paused_s(cell)))
 
     def _paused_s(self, cell: StoredCell) -> float:
-        """Return how long the record waited after a cell before the next one; 0 where it did not."""
-        after = self._recorded.get(cell.opened.number + 1)
-        if after is None or cell.closed is None:
+        """Return how long the record waited after a cell before the next one or its end; 0 where it did not."""
+        if cell.closed is None:
             return 0.0
-        paused = datetime.fromisoformat(after.opened.started_at) - datetime.fromisoformat(cell.closed.at)
+        after = self._recorded.get(cell.opened.number + 1)
+        until = after.opened.started_at if after is not None else self._run.records[-1].at
+        paused = datetime.fromisoformat(until) - datetime.fromisoformat(cell.closed.at)
         return max(0.0, paused.total_seconds())
 
 

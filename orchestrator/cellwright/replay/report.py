@@ -77,7 +77,7 @@ def _cell(compared: Compared, then: StoredCell) -> Iterator[str]:
     yield f'<span class="soft">{took}</span></h2>\n'
     for reason in compared.reasons:
         yield f'<p class="differs">{text(reason)}</p>\n'
-    for sentence in compared.missed:
+    for sentence in compared.notes:
         yield f'<p class="soft">{text(sentence)}</p>\n'
     yield f"<details{' open' if compared.verdict != 'same' else ''}><summary>code and screens</summary>\n"
     yield code(then.opened.code, then.opened.language)

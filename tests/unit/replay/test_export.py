@@ -278,7 +278,7 @@ def test_report_shows_verdicts_diff_and_both_screens(made: Made) -> None:
     diff = ("--- record", "+++ replay", "@@ -1 +1 @@", "-12", "+<b>13</b>")
     cells = (
         Compared(1, "same", recorded_ms=10, other_ms=12),
-        Compared(2, "differs", ("It said <something> else.",), diff, (differs,), missed=("It asked & got nothing.",)),
+        Compared(2, "differs", ("It said <something> else.",), diff, (differs,), notes=("It asked & got nothing.",)),
     )
     said = "".join(report(run, Replayed(other.folder, cells)))
     page = Page(said)
