@@ -23,7 +23,7 @@ from cellwright.replay.export_parts import Picture, short
 from cellwright_kernel.wire import Language
 
 _LEXERS: Final = {"python": PythonLexer, "javascript": JavascriptLexer}
-_COLOURED_CHARS: Final = 64 * 1024
+_COLOURED_CHARS: Final = 16 * 1024
 _COLOURED_LINE: Final = 2_000
 """Longer lines are not coloured: a lexer's patterns may take very long on what was made for that."""
 
