@@ -15,9 +15,9 @@ import typer
 
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
-from cellwright.cli.plain import plain
 from cellwright.cli.service import address, checked, service_client
 from cellwright.errors import CodeTooLarge, UsageError
+from cellwright.plain import plain
 from cellwright.session import Session
 from cellwright_kernel.wire import CODE_BYTES, Cell, Language, Text
 

@@ -14,8 +14,8 @@ import typer
 
 import cellwright
 from cellwright.cli.interrupts import INTERRUPTED
-from cellwright.cli.plain import plain
 from cellwright.errors import CellwrightError
+from cellwright.plain import plain
 
 _GROUPS: Final = (
     "run",
@@ -27,6 +27,7 @@ _GROUPS: Final = (
     "replay",
     "resume",
     "diff",
+    "export",
     "bench",
     "doctor",
 )

@@ -22,16 +22,18 @@ from rich.text import Text
 
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
-from cellwright.cli.plain import plain
 from cellwright.cli.runs import RunArgument
 from cellwright.cli.secret_words import values_of
 from cellwright.cli.show import console_for_output
 from cellwright.counted import counted
 from cellwright.errors import UsageError
+from cellwright.plain import plain
 from cellwright.record import Run, find_run, read_run
 from cellwright.replay.compare import Compared
+from cellwright.replay.export import new_file, write_text
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.replay import Again, Replayed, replay
+from cellwright.replay.report import report as report_of
 from cellwright.sandbox.base import SecretSpec
 from cellwright_kernel.wire import Area, Language
 
@@ -83,6 +85,12 @@ def replay_run(
     sandbox: Annotated[
         str | None, typer.Option("--sandbox", metavar="BACKEND", help="Another backend than the run's.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="PAGE", help="Write one HTML page, with both screens of each cell; overwritten."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
 ) -> None:
     """Do a run's cells again without the model, and compare each with the record.
@@ -108,6 +116,9 @@ def replay_run(
         replayed = run_to_its_end(_replay(recorded, again, console, explain=explain, quiet=as_json))
     except asyncio.CancelledError:
         raise typer.Exit(INTERRUPTED) from None
+    if report is not None:
+        with new_file(report, force=True) as page:
+            write_text(report_of(recorded, replayed), page)
     if as_json:
         print(json.dumps(_whole(replayed), ensure_ascii=True, indent=2))
     else:

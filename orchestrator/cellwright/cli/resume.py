@@ -26,13 +26,13 @@ from cellwright.cli import options
 from cellwright.cli.execute import show_cell
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.live import Live
-from cellwright.cli.plain import plain
 from cellwright.cli.replay import environment_again, secrets_again
 from cellwright.cli.run import outcome_as_json
 from cellwright.cli.runs import RunArgument
 from cellwright.errors import UsageError
 from cellwright.model.base import DEFAULT_MODEL
 from cellwright.model.script import Script
+from cellwright.plain import plain
 from cellwright.record import Run, find_run, read_run
 from cellwright.record.records import CellRebuilt
 from cellwright.replay.fork import fork

@@ -15,9 +15,9 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from cellwright.cli.plain import plain
 from cellwright.cli.styles import STYLE_OF_SOURCE
 from cellwright.counted import counted
+from cellwright.plain import plain
 from cellwright.record import Record, Run, StoredCell, records
 from cellwright.record.stored import StoredImage, StoredText
 from cellwright.record.totals import Totals, messages_of, totals_of
