@@ -320,11 +320,6 @@ def _ask(question: Question) -> bool:
 def _given(
     recorded: Run, env: list[str] | None, file: list[Path] | None, out: Path | None, sandbox: str | None
 ) -> Given:  # fmt: skip
-    if recorded.info.spec.get("backend") == "none" and sandbox is None:
-        raise UsageError(
-            "The run was made without isolation, and its code would have this machine's files and network again. Nothing was "
-            "started. Say so with --sandbox none, or name a backend that isolates."
-        )
     wanted = recorded.info.spec.get("out")
     if wanted is not None and out is None:
         print(

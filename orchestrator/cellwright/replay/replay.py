@@ -35,6 +35,8 @@ SCREEN_S: Final = 3.0
 """Most seconds that a screen has, after a cell, to show what it showed in the record."""
 _SCREEN_AT_LEAST_S: Final = 0.5
 _LOOK_EVERY_S: Final = 0.05
+_OF_THIS_MACHINE: Final = frozenset({"image", "runtime"})
+"""Fields of a Spec that name something of the machine that the run was made on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,10 +126,18 @@ async def replay(
 def spec_again(run: Run, again: Again) -> Spec:
     """Return the Spec of the run's sandbox, with what it does not keep.
 
+    The run may have come from somebody else: which program of this machine starts the sandbox, from which image, and whether it
+    isolates at all, is nothing that a run decides.
+
     Raises:
-        UsageError: A value that it does not keep is missing.
+        UsageError: A value that it does not keep is missing, or it was made without isolation and nobody says so again.
     """
-    said = dict(run.info.spec)
+    said = {name: value for name, value in run.info.spec.items() if name not in _OF_THIS_MACHINE}
+    if said.get("backend") == "none" and again.backend is None:
+        raise UsageError(
+            "The run was made without isolation, and its code would have this machine's files and network again. Nothing was "
+            "started. Say so with --sandbox none, or name a backend that isolates."
+        )
     names = said.get("env") or []
     missing = [name for name in names if name not in again.env] if isinstance(names, list) else []
     if missing:
