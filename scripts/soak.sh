@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The long ones: 10,000 cells in one session, eight hours of work in small, 24 sessions at once, 10,000 made-up requests to the
-# gateway; about half an hour on two idle cores. Prints figures, each with PASS or FAIL. SCALE is how much of each; the tests run a twentieth:
+# gateway, 50 demos killed at random moments and resumed; about three quarters of an hour on two idle cores. Prints figures,
+# each with PASS or FAIL. SCALE is how much of each; the tests run a twentieth, and a tenth of the killed demos:
 #
 #   bash scripts/soak.sh [SCALE]
 set -euo pipefail

@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from PIL import ImageGrab
@@ -54,7 +54,12 @@ class Browser:
     """One Chromium with one profile."""
 
     def __init__(
-        self, settings: HostSettings, display: str, folder: Path, environment: Mapping[str, str] | None = None
+        self,
+        settings: HostSettings,
+        display: str,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        flags: Callable[..., list[str]] = browser_flags,
     ) -> None:
         """Name what to start; nothing runs yet.
 
@@ -63,8 +68,10 @@ class Browser:
             display: Such as `:7`.
             folder: A private folder for log and profile.
             environment: What Chromium gets besides PATH, HOME, LANG and DISPLAY.
+            flags: Returns what it is started with.
         """
         self._settings = settings
+        self._flags = flags
         self._display = display
         self._folder = folder
         self._environment = {
@@ -205,7 +212,7 @@ class Browser:
     async def _start_child(self) -> None:
         self._profile.take()
         await asyncio.to_thread(self._profile.write_preferences)
-        flags = browser_flags(self._settings, profile=self._profile.folder, port=self._port)
+        flags = self._flags(self._settings, profile=self._profile.folder, port=self._port)
         command = [self._settings.chromium, *flags, "about:blank"]
         self._child = await Child.start(
             "chromium",

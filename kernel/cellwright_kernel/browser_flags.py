@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cellwright_kernel.egress import PROXY_URL, has_proxy
+from cellwright_kernel.repeatable import chromium_flags
 from cellwright_kernel.wire import HostSettings
 
 _NOBODY = "http://127.0.0.1:9"
@@ -48,19 +49,22 @@ _FLAGS = (
 
 
 def browser_flags(settings: HostSettings, *, profile: Path, port: int) -> list[str]:
-    """Return Chromium's flags.
+    """Return Chromium's flags in a sandbox.
 
     Args:
         settings: The way out and `chromium_sandbox` are used.
         profile: Folder of its profile.
         port: Where DevTools is to be; 0: at any port.
     """
-    flags = [
-        *_FLAGS,
-        f"--user-data-dir={profile}",
-        f"--remote-debugging-port={port}",
-        f"--proxy-server={PROXY_URL if has_proxy(settings) else _NOBODY}",
-    ]
+    proxy = PROXY_URL if has_proxy(settings) else _NOBODY
+    return [*flags_without_proxy(settings, profile=profile, port=port), f"--proxy-server={proxy}"]
+
+
+def flags_without_proxy(settings: HostSettings, *, profile: Path, port: int) -> list[str]:
+    """Return the same flags for a browser that may use this machine's network."""
+    flags = [*_FLAGS, f"--user-data-dir={profile}", f"--remote-debugging-port={port}"]
+    if settings.deterministic:
+        flags += chromium_flags()
     if not settings.chromium_sandbox:
         flags += ["--no-sandbox", "--test-type"]  # the second keeps the warning bar away, which would move the page
     return flags

@@ -13,6 +13,7 @@ is too large, and which status each refusal has.
     WS     /kernels/LANGUAGE/CHANNEL?kernel_id= pipes bytes to and from that socket of that kernel
     POST   /secrets/NUMBER            SecretAnswer to a `secret_asked` event; 404 when nobody waits for it
     GET    /screen.png                PNG; ETag is the hash of the raw pixels, If-None-Match gives 304
+    POST   /pictures/difference       PicturePair -> PictureDifference
     GET    /files?path=               -> list of FileInfo
     GET, PUT, DELETE /files/PATH      the file's bytes
 
@@ -43,14 +44,17 @@ from cellwright_kernel.event_stream import EventStream, singly
 from cellwright_kernel.files import BadPath, Files, TooLarge, read_chunks
 from cellwright_kernel.kernel_process import KernelProcess
 from cellwright_kernel.kernels import Busy, Kernels, NoKernel
+from cellwright_kernel.screen.differences import difference
 from cellwright_kernel.tunnel import tunnel
 from cellwright_kernel.wire import (
     CODE_BYTES,
+    PICTURES_BYTES,
     POST_BYTES,
     Channel,
     Execute,
     FileInfo,
     Language,
+    PicturePair,
     Ready,
     SecretAnswer,
 )
@@ -120,6 +124,7 @@ def door(inside: Inside, home: Path) -> Starlette:
             WebSocketRoute("/kernels/{language}/{channel}", routes.tunnel),
             Route("/secrets/{number:int}", routes.answer, methods=["POST"]),
             Route("/screen.png", routes.screen),
+            Route("/pictures/difference", routes.picture_difference, methods=["POST"]),
             Route("/files", routes.list_files),
             Route("/files/{path:anything}", routes.read_file),
             Route("/files/{path:anything}", routes.write_file, methods=["PUT"]),
@@ -205,6 +210,14 @@ class _Routes:
             return Response(status_code=304, headers=headers)
         return Response(found.png, headers=headers, media_type="image/png")
 
+    async def picture_difference(self, request: Request) -> Response:
+        try:
+            pair = PicturePair.model_validate_json(await _body(request, PICTURES_BYTES))
+        except ValidationError:
+            raise HTTPException(400, "The request is no pair of pictures.") from None
+        found = await asyncio.to_thread(difference, pair)
+        return Response(found.model_dump_json(), media_type="application/json")
+
     async def list_files(self, request: Request) -> Response:
         with _refusals():
             found = await asyncio.to_thread(self._files.listing, request.query_params.get("path", ""))
@@ -228,12 +241,12 @@ class _Routes:
         return Response(status_code=204)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most_bytes: int = POST_BYTES) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > POST_BYTES:
-            raise HTTPException(413, f"The request is larger than {POST_BYTES:,} bytes. Nothing was executed.")
+        if len(body) > most_bytes:
+            raise HTTPException(413, f"The request is larger than {most_bytes:,} bytes. Nothing was executed.")
     return bytes(body)
 
 

@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cellwright_kernel import processes, sentences
+from cellwright_kernel import processes, repeatable, sentences
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.door import door
 from cellwright_kernel.egress import Forwarder, proxy_environment
@@ -203,6 +203,7 @@ class Host:
             **self._playwright,
             **(self._desktop.environment() if self._desktop else {}),
             **({WHERE: str(self.secrets.socket)} if self.secrets else {}),
+            **(repeatable.environment() if self._settings.deterministic else {}),
             **self._settings.env,
         }
 

@@ -10,7 +10,7 @@ against it, because what comes from inside is data from a stranger. Of the insid
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer
 
@@ -18,6 +18,9 @@ CODE_BYTES: Final = 64 * 1024
 """Largest code of one cell, in bytes of UTF-8."""
 POST_BYTES: Final = 6 * CODE_BYTES + 4096
 """Largest request that posts a cell: its code with every character escaped as JSON allows, and room around it."""
+
+PICTURES_BYTES: Final = 128 * 1024**2
+"""Largest request that has two pictures compared."""
 
 Language = Literal["python", "javascript"]
 LANGUAGE_NAMES: Final[dict[Language, str]] = {"python": "Python", "javascript": "JavaScript"}
@@ -46,6 +49,18 @@ class Value(BaseModel):
     """Base of everything on the wire: frozen, and unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class Area(NamedTuple):
+    """A rectangle of a picture, in pixels from its upper left corner; on the wire four numbers."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height} at {self.x},{self.y}"
 
 
 class Text(Value):
@@ -280,6 +295,23 @@ class MemoryLimit(Value):
     """What of it the browser may have; absent: it has no limit of its own."""
 
 
+class PicturePair(Value):
+    """Two pictures that are to be compared, of a run and of its replay (`POST /pictures/difference`)."""
+
+    one: bytes
+    """An encoded picture, as a cell or a screen showed it."""
+    other: bytes
+    masks: tuple[Area, ...] = ()
+    """Not looked at."""
+
+
+class PictureDifference(Value):
+    """In what they differ."""
+
+    areas: tuple[Area, ...] | None
+    """From the top down; none where they look the same. Absent: one of them is no picture."""
+
+
 class HostSettings(Value):
     """What the kernel host is started with (`--settings JSON`). Nothing in it is secret: the model can read it."""
 
@@ -319,6 +351,8 @@ class HostSettings(Value):
     """File with a filter of system calls as BPF, which the kernel host takes on first of all. Absent: it has one already."""
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""
+    deterministic: bool = False
+    """Whether what can be fixed is (`repeatable.py`): seeds, hashes, time zone, locale."""
     secrets: tuple[str, ...] = ()
     """Names of the secrets that cells can use; their values stay outside."""
 

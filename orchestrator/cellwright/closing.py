@@ -21,7 +21,8 @@ from cellwright.running import RunningCell
 class End:
     """How the run ends, until it has."""
 
-    status: RunEnd
+    status: RunEnd | None
+    """Absent: the run is left without an end, as it was when it was taken up again."""
     reason: str | None = None
     """Why, as a sentence; absent when it is done."""
     summary: str | None = None

@@ -15,9 +15,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from cellwright.egress import EgressProxy, EgressRequest
+from cellwright.egress import EgressProxy, Tape
 from cellwright.errors import RecordError, SandboxLost, SessionClosed
 from cellwright.files import copy_in
+from cellwright.outgoing import Outgoing
 from cellwright.record import records
 from cellwright.record.journal import Journal
 from cellwright.sandbox.base import Backend, Sandbox, Spec
@@ -161,8 +162,10 @@ async def lease(
     backend: Backend,
     spec: Spec,
     journal: Journal,
-    on_connection: Callable[[], Callable[[EgressRequest], None]],
+    outgoing: Outgoing,
+    *,
     secrets: Secrets = NONE,
+    tape: Tape | None = None,
 ) -> AsyncIterator[Lease]:
     """Give out a lease, not started yet; its sandbox and its way out end with it.
 
@@ -170,10 +173,11 @@ async def lease(
         backend: Makes the sandbox.
         spec: What it is made from.
         journal: Notes replacements, and keeps the files that enter.
-        on_connection: As `EgressProxy` takes it.
+        outgoing: Is told of what goes out.
         secrets: What the way out may put into requests, and what nothing from inside may hold.
+        tape: Answers in place of the network; absent: what is allowed goes out.
     """
-    async with _egress(spec, on_connection, secrets) as socket:
+    async with _egress(spec, outgoing, secrets, tape) as socket:
         given = Lease(backend, spec, journal, socket, secrets)
         try:
             yield given
@@ -182,9 +186,7 @@ async def lease(
 
 
 @asynccontextmanager
-async def _egress(
-    spec: Spec, on_connection: Callable[[], Callable[[EgressRequest], None]], secrets: Secrets
-) -> AsyncIterator[Path | None]:
+async def _egress(spec: Spec, outgoing: Outgoing, secrets: Secrets, tape: Tape | None) -> AsyncIterator[Path | None]:
     if not spec.allow:
         yield None
         return
@@ -193,7 +195,7 @@ async def _egress(
     removal = folder_removal(folder)
     path = folder / "proxy.sock"
     try:
-        async with EgressProxy(spec.allow, path, on_connection=on_connection, secrets=secrets):
+        async with EgressProxy(spec.allow, path, outgoing.began, hears=outgoing, secrets=secrets, tape=tape):
             path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
             yield path
     finally:

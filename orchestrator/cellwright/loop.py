@@ -13,14 +13,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, assert_never, cast
+from typing import Final, Protocol, assert_never
 
-from pydantic import JsonValue
-
-from cellwright.answer import InputItem, answer, said
+from cellwright.answer import answer, said
 from cellwright.budget import Budget, Meter
+from cellwright.conversation import (
+    CALL,
+    Conversation,
+    answer_item,
+    check_ids,
+    check_usable,
+    last_words_of,
+    user_item,
+)
 from cellwright.deadlines import deadline_of
-from cellwright.endings import BudgetSpent, Finished, Refused, ResponseUnusable, RunEnded, Stopped, Stuck
+from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError, UsageError
 from cellwright.model.base import DEFAULT_MODEL, Call, Item, Model, Request, Response, Usage
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
@@ -51,10 +58,10 @@ MAX_IDLE_TURNS: Final = 3
 _NOT_ALONE: Final = (
     "Not executed: another call of the same response could not be, so nothing of that response was. Send it again."
 )
-_UNUSABLE: Final = {
-    "max_output_tokens": "The response was cut off at its limit of tokens",
-    "content_filter": "The response was stopped by the server's content filter",
-}
+_NOT_BEGUN: Final = (
+    "Not executed: everything was stopped before this call was begun, and what had been done before it is not all there. "
+    "Look at what is there, then send it again."
+)
 
 
 @dataclass(frozen=True)
@@ -137,25 +144,42 @@ async def run(
     """
     if not task.strip():
         raise UsageError("The task is empty. Nothing was started. Say what is to be done.")
-    asked = _over_http(model, base_url, api_key) if isinstance(model, str) else model
+    asked = over_http(model, base_url, api_key) if isinstance(model, str) else model
     try:
         async with Session.open(
             spec, driver="loop", task=task, model=asked.name, backend=backend, runs=runs, secrets=secrets
         ) as session:
-            tell = on_progress or _unwatched
-            tell(RunStarted(session.run_id, session.run_dir, asked.name))
-            driven = Run(session, asked, task, budget=budget or Budget(), languages=languages, on_progress=tell)
-            end = await driven.go()
-            return Outcome(
-                session.run_id, session.run_dir, end.status, end.reason, end.summary,
-                driven.turns, driven.meter.cells, driven.usage,
-            )  # fmt: skip
+            return await drive(session, asked, task, budget=budget, languages=languages, on_progress=on_progress)
     finally:
         if asked is not model:
             await asked.close()
 
 
-def _over_http(name: str, base_url: str | None, api_key: str | None) -> Model:
+async def drive(
+    session: Session,
+    model: Model,
+    task: str,
+    *,
+    budget: Budget | None = None,
+    languages: Sequence[Language] = ("python", "javascript"),
+    on_progress: OnProgress | None = None,
+    begun: Conversation | None = None,
+) -> Outcome:
+    """Have a model do a task in an open session; `begun`: how far one has come with it. Else as `run`."""
+    tell = on_progress or _unwatched
+    tell(RunStarted(session.run_id, session.run_dir, model.name))
+    driven = Run(
+        session, model, task, budget=budget or Budget(), languages=languages, on_progress=tell, begun=begun
+    )  # fmt: skip
+    end = await driven.go()
+    return Outcome(
+        session.run_id, session.run_dir, end.status, end.reason, end.summary,
+        driven.turns, driven.meter.cells, driven.usage,
+    )  # fmt: skip
+
+
+def over_http(name: str, base_url: str | None, api_key: str | None) -> Model:
+    """Return a model at a server of the Responses API; arguments as with `run`."""
     from cellwright.model.responses import ResponsesModel  # noqa: PLC0415 - loads openai: 0.5 s
 
     return ResponsesModel(name, base_url=base_url, api_key=api_key)
@@ -173,19 +197,21 @@ class Run:
         budget: Budget,
         on_progress: OnProgress,
         languages: Sequence[Language] = ("python",),
+        begun: Conversation | None = None,
     ) -> None:
         self.usage = Usage()
         """Tokens of all responses so far."""
-        self.turns = 0
+        self.turns = begun.turns if begun else 0
         """Responses of the model so far."""
         self.meter = Meter(budget)
         self._session = session
         self._model = model
         self._tell = on_progress
         self._languages = tuple(languages)
-        self._history: list[Item] = [_user(task)]
+        self._begun = begun
+        self._history: list[Item] = [*begun.history] if begun else [user_item(task)]
         spec = session.spec
-        self._instructions = instructions_for(
+        self._instructions = (begun and begun.instructions) or instructions_for(
             [path.name for path in spec.files],
             spec.allow,
             browser=spec.browser,
@@ -221,7 +247,7 @@ class Run:
         if spent is not None:
             await self._wrap_up(spent)
         response = await self._ask(may_call=True)
-        _check_usable(response)
+        check_usable(response)
         self._history.extend(item.raw for item in response.items)
         if response.calls:
             self._history.extend(await self._answers(response.calls))
@@ -231,12 +257,29 @@ class Run:
     async def _end(self) -> RunEnded:
         """Go on until something ends it; return that."""
         try:
+            if self._begun is not None:
+                await self._take_up(self._begun)
             while True:
                 await self.turn()
         except RunEnded as ended:
             return ended
         except ModelError as error:
             return ResponseUnusable(str(error))
+
+    async def _take_up(self, begun: Conversation) -> None:
+        """Answer what the last response called for and nobody answered; finish, if it had finished."""
+        are_good = all(isinstance(checked(call, self._languages), Accepted) for call in begun.calls)
+        for call in begun.calls:
+            self._history.append(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
+        self._history.extend(begun.after)
+        if begun.last_words is not None:
+            raise Finished(summary=begun.last_words)
+
+    async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Item:
+        one = checked(call, self._languages)
+        if isinstance(one, Rejected) or not are_good:
+            return self._turned_down(one)
+        return await self._execute(one) if begun.may_execute else self._reject(call, _NOT_BEGUN)
 
     def _concluded(self, end: RunEnded) -> RunEnded:
         self._session.conclude(end.status, reason=end.reason, summary=end.summary)
@@ -269,7 +312,7 @@ class Run:
 
     async def _answers(self, calls: Sequence[Call]) -> list[Item]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
-        _check_ids(calls)
+        check_ids(calls)
         all_checked = [checked(call, self._languages) for call in calls]
         if any(isinstance(one, Rejected) for one in all_checked):
             answers = [self._turned_down(one) for one in all_checked]
@@ -288,9 +331,9 @@ class Run:
                 assert_never(one)
 
     def _reject(self, call: Call, reason: str) -> Item:
-        self._session.journal.append(records.Note(topic="call", text=f"{call.call_id}: {reason}"))
+        self._session.journal.append(records.Note(topic=CALL, text=f"{call.call_id}: {reason}"))
         self._tell(CallRejected(reason))
-        return _answer(call, [said(reason)])
+        return answer_item(call, [said(reason)])
 
     async def _execute(self, accepted: Accepted) -> Item:
         self._spent = self._spent or self.meter.take_cell()
@@ -305,7 +348,7 @@ class Run:
             call=ModelCall(turn=self.turns, call_id=accepted.call.call_id),
         )
         self._tell(CellEnded(cell))
-        return _answer(accepted.call, answer(cell))
+        return answer_item(accepted.call, answer(cell))
 
     def _deadline_s(self, accepted: Accepted) -> float:
         """A cell may take as long as its code asks for, and is waited for here: that costs the model no turn."""
@@ -315,9 +358,8 @@ class Run:
 
     def _finish_or_go_on(self, response: Response) -> None:
         """A message that is more than commentary finishes; commentary alone, or reasoning alone, means: go on."""
-        last_words = [message for message in response.messages if message.phase != "commentary"]
-        if last_words:
-            raise Finished(summary="\n".join(message.text for message in last_words))
+        if (summary := last_words_of(response)) is not None:
+            raise Finished(summary=summary)
         self._count_idle("It neither called for anything nor finished, several times in a row.")
 
     def _count_idle(self, reason: str) -> None:
@@ -327,43 +369,13 @@ class Run:
 
     async def _wrap_up(self, spent: str) -> None:
         """Have the model sum up, without further calls: what was paid for is not thrown away."""
-        self._history.append(_user(WRAP_UP.replace("{what}", spent)))
+        self._history.append(user_item(WRAP_UP.replace("{what}", spent)))
         try:
             response = await self._ask(may_call=False)
         except ModelError as error:
             raise BudgetSpent(f"The budget was spent ({spent}); there is no summary: {error}") from error
         summary = "\n".join(message.text for message in response.messages if message.text)
         raise BudgetSpent(f"The budget was spent ({spent}).", summary=summary or None)
-
-
-def _check_usable(response: Response) -> None:
-    """Nothing of a response that is not whole is executed: its code may be half written."""
-    if response.status != "completed":
-        why = _UNUSABLE.get(response.reason or "", f"The response ended as {response.status}")
-        detail = f" ({response.reason})" if response.reason else ""
-        raise ResponseUnusable(f"{why}{detail}. Nothing of it was executed.")
-    refusals = [message.refusal for message in response.messages if message.refusal is not None]
-    if refusals:
-        raise Refused(f"The model refused: {' '.join(refusals)}", summary="\n".join(refusals))
-    kinds = {str(item.raw.get("type")) for item in response.items}
-    foreign = sorted(kind for kind in kinds if kind.endswith("_call") and kind != "function_call")
-    if foreign:
-        raise ResponseUnusable(f"The model used a tool that was not offered: {', '.join(foreign)[:200]}.")
-
-
-def _check_ids(calls: Sequence[Call]) -> None:
-    ids = [call.call_id for call in calls]
-    if not all(ids) or len(set(ids)) != len(ids):
-        raise ResponseUnusable("The calls of a response have no ids of their own, so they cannot be answered.")
-
-
-def _answer(call: Call, items: Sequence[InputItem]) -> Item:
-    output = cast("list[JsonValue]", list(items))
-    return {"type": "function_call_output", "call_id": call.call_id, "output": output}
-
-
-def _user(text: str) -> Item:
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": said(text)["text"]}]}
 
 
 def _unwatched(_: Progress) -> None:

@@ -1,8 +1,9 @@
 """What a session's sandbox asked of its way out, as the run records it.
 
-Flows in: requests as the egress proxy saw them, and which cell ran. Flows out: records. Decided here: how many of them
-stand each for itself; what comes beyond that during one cell, or between two, is only counted, so that a cell which asks
-a million times cannot fill the run.
+Flows in: requests as the egress proxy saw them, what was said in clear, and which cell ran. Flows out: records, and bodies as
+blobs. Decided here: how many of them stand each for itself; what comes beyond that during one cell, or between two, is only
+counted, so that a cell which asks a million times cannot fill the run; and that a request which may change something is
+recorded before it goes out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from cellwright.egress import EgressRequest
+from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.record import records
 from cellwright.record.journal import Journal
 
@@ -33,15 +35,20 @@ class Outgoing:
         self._executing = executing
         self._cell: int | None = None
         self._recorded = Counter[int | None]()
+        self._exchanged = Counter[int | None]()
         self._more: dict[int | None, records.EgressMore] = {}
+        self.is_quiet = False
+        """True while nothing goes out and the run has all of it already: nothing is recorded then."""
 
     def began(self) -> Callable[[EgressRequest], None]:
         """A connection has come: it is the running cell's, however long it lasts. Return what is told of its request."""
+        if self.is_quiet:
+            return _nothing
         cell = self._executing()
         if cell != self._cell:
             self.settle()
             self._cell = cell
-            del self._recorded[None]
+            del self._recorded[None], self._exchanged[None]
         return partial(self._note, cell)
 
     def _note(self, cell: int | None, request: EgressRequest) -> None:
@@ -52,8 +59,52 @@ class Outgoing:
         else:
             self._more[cell] = self._more.get(cell, records.EgressMore(cell=cell)).with_one(request)
 
+    def request(self, request: Request) -> int | None:
+        """A request in clear is about to go out, of the cell that runs; where it may change something, that is on disk before."""
+        cell = self._executing()
+        if not (request.changes_nothing or self.is_quiet):
+            method, host, port, target = request.method, request.host, request.port, request.target
+            self._journal.append(records.RequestSent(cell=cell, method=method, host=host, port=port, target=target))
+        return cell
+
+    def response(self, traffic: Traffic, cell: int | None) -> None:
+        """Its response has ended: keep both, unless the cell has had enough kept."""
+        if self.is_quiet or self._exchanged[cell] >= REQUESTS:
+            return
+        self._exchanged[cell] += 1
+        request = traffic.request
+        self._journal.append(
+            records.Exchanged(
+                cell=cell,
+                method=request.method,
+                host=request.host,
+                port=request.port,
+                target=request.target,
+                request_body=self._kept(traffic.request_body, cell),
+                status=traffic.status,
+                reason=traffic.reason,
+                headers=traffic.headers,
+                body=self._kept(traffic.body, cell),
+            )
+        )
+
+    def unread(self, host: str, port: int) -> None:
+        """What is about to go out cannot be read: it may change anything."""
+        if not self.is_quiet:
+            self._journal.append(records.RequestSent(cell=self._executing(), method="CONNECT", host=host, port=port))
+
+    def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
+        if body.data:
+            self._journal.blob(body.data, cell=cell)
+        kept = body.size_bytes == 0 or self._journal.keeps(body.sha256)
+        return records.KeptBody(size_bytes=body.size_bytes, sha256=body.sha256, kept=kept)
+
     def settle(self) -> None:
         """Record how many were only counted, if any were."""
         while self._more:
             _, more = self._more.popitem()
             self._journal.append(more)
+
+
+def _nothing(_: EgressRequest) -> None:
+    """What is told of a connection that is not recorded."""

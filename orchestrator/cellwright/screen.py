@@ -1,8 +1,9 @@
 """What the screen showed after a session's cells.
 
 Flows in: the number of a cell that has ended, and whether anything was drawn. Flows out: screenshots in the journal, and
-the hash of the last one. Decided here: that the screenshot is taken off the answer's path, yet before the next cell; and
-that none is taken when the kernel host says that nothing was drawn since the last one of the same sandbox.
+the hash of the last one. Decided here: that the screenshot is taken off the answer's path, yet before the next cell; that
+none is taken when the kernel host says that nothing was drawn since the last one of the same sandbox; and that where no
+cell follows at once it is looked again, for what the cell has left moving.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from cellwright.record.journal import Journal
 from cellwright.sandbox.base import Sandbox
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_RESTS_S: Final = 1.0
+"""After this a page has mostly come to rest; a model that looks at a screenshot takes longer before its next cell."""
+LOOKED_AGAIN_S: Final = _RESTS_S + 0.3
+"""Where nothing came for so long after a cell, the screen was looked at again."""
 
 
 class Screen:
@@ -32,6 +37,7 @@ class Screen:
         self._lease = given
         self._journal = journal
         self._taking: asyncio.Task[None] | None = None  # awaited before the next cell and when the session closes
+        self._later: asyncio.TimerHandle | None = None
         self._tag: str | None = None
         self._of: Sandbox | None = None
         self._in_doubt = False
@@ -46,10 +52,21 @@ class Screen:
             changed: False when the kernel host says that nothing was drawn since its last screenshot.
         """
         if changed or self._in_doubt or self._tag is None or self._of is not self._lease.sandbox:
-            self._taking = asyncio.ensure_future(self._take(after_cell))
+            self._begin(after_cell)
+            self._later = asyncio.get_running_loop().call_later(_RESTS_S, self._again, after_cell)
+
+    def _again(self, number: int) -> None:
+        if self._taking is None or self._taking.done():
+            self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        self._taking = asyncio.ensure_future(self._take(number))
 
     async def taken(self) -> None:
-        """Wait until the screenshot that is being taken, if one is, was taken."""
+        """Wait until the screenshot that is being taken, if one is, was taken; none is begun after that."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._taking is not None:
             await asyncio.gather(self._taking, return_exceptions=True)
             self._taking = None

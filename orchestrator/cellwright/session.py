@@ -20,6 +20,7 @@ from cellwright.attached import Attached
 from cellwright.closing import End, finish
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
+from cellwright.egress import Tape
 from cellwright.errors import SessionBusy, SessionClosed
 from cellwright.executor import Executor
 from cellwright.lease import Lease, lease, or_closed
@@ -33,7 +34,7 @@ from cellwright.sandbox import backend_named
 from cellwright.sandbox.base import Backend, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.secret_uses import SecretUses, secrets_of
-from cellwright_kernel.wire import Cell, FileInfo, Language
+from cellwright_kernel.wire import Cell, FileInfo, Language, PictureDifference, PicturePair
 
 
 class Session:
@@ -46,7 +47,9 @@ class Session:
         self._lease = given
         self._executor = Executor(given, journal, uses, self._touch)
         self._ongoing: Ongoing | None = None
-        self._cells = 0
+        self._cells = journal.cells
+        self._outgoing: Outgoing | None = None
+        self._tape: Tape | None = None
         self.attached = Attached(given, journal, self._touch)
         """The way for a Jupyter client to its kernels."""
         self._closed = False
@@ -71,18 +74,24 @@ class Session:
         backend: Backend | None = None,
         runs: Path | None = None,
         secrets: Mapping[str, str] | None = None,
+        replay_of: str | None = None,
+        tape: Tape | None = None,
+        journal: Journal | None = None,
     ) -> AsyncIterator[Session]:
         """Start a sandbox, open its run on disk, and close both at the end.
 
         Args:
             spec: What the sandbox is made from; absent: the defaults.
             session_id: Its id; absent: a new one.
-            driver: Who sends the cells: `library`, `loop`, `guide`, `gateway` or `cli`.
+            driver: Who sends the cells: `library`, `loop`, `guide`, `gateway`, `cli` or `replay`.
             task: The words the user gave, where there are any.
             model: The model's name, where one drives.
             backend: A backend to use instead of the one that the Spec names.
             runs: Folder of the runs; absent: the user's own.
             secrets: The value of each secret that the Spec names.
+            replay_of: Id of the run whose cells are done again; absent: of none.
+            tape: Answers in place of the network; absent: what is allowed goes out.
+            journal: Of a run that has stopped, opened again: it goes on in a new sandbox. Absent: a new run begins.
 
         Raises:
             SandboxUnavailable: No sandbox could be started.
@@ -91,13 +100,25 @@ class Session:
         spec, session_id = spec or Spec(), session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
         kept = secrets_of(spec, secrets or {})
-        journal = open_run(runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model, secrets=kept)
+        is_new = journal is None
+        journal = journal or open_run(
+            runs,
+            session_id=session_id,
+            driver=driver,
+            spec=spec,
+            task=task,
+            model=model,
+            replay_of=replay_of,
+            secrets=kept,
+        )
         end = End("failed", reason="The session could not be opened.")
         session: Session | None = None
         outgoing = Outgoing(journal, lambda: session.executing if session else None)
+        outgoing.is_quiet = tape is not None and not is_new
         try:
-            async with lease(backend, spec, journal, outgoing.began, kept) as given:
+            async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape) as given:
                 session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
+                session._outgoing, session._tape = outgoing, tape
                 journal.append(
                     records.SessionOpened(
                         session_id=session_id,
@@ -114,7 +135,10 @@ class Session:
             try:
                 outgoing.settle()
             finally:
-                await asyncio.to_thread(journal.close, end.status, reason=end.reason, summary=end.summary)
+                if end.status is None:
+                    await asyncio.to_thread(journal.leave)
+                else:
+                    await asyncio.to_thread(journal.close, end.status, reason=end.reason, summary=end.summary)
 
     @property
     def run_dir(self) -> Path:
@@ -135,6 +159,11 @@ class Session:
     def executing(self) -> int | None:
         """Number of the cell that is running; None when idle."""
         return None if self._ongoing is None or self._ongoing.has_ended else self._ongoing.cell.number
+
+    @property
+    def cells(self) -> int:
+        """Cells that were begun so far."""
+        return self._cells
 
     @property
     def idle_s(self) -> float:
@@ -203,6 +232,33 @@ class Session:
         ongoing.ends_with(asyncio.ensure_future(ending))
         return ongoing
 
+    async def execute_again(
+        self, number: int, code: str, *, language: Language, deadline_s: float, interrupt_after_s: float | None = None
+    ) -> Cell:
+        """Execute a cell that the run has already, for what it leaves in a new sandbox; nothing is recorded.
+
+        Args:
+            number: The cell's.
+            code: As with `execute`, as are the language and the deadline.
+            language: See there.
+            deadline_s: See there.
+            interrupt_after_s: Seconds after which it is interrupted, as it was then; absent: it is not.
+        """
+        self._refuse()
+        cell = Cell(number=number, language=language, code=code, started_at=now())
+        self._ongoing = ongoing = Ongoing(cell, self._lease, self.journal)
+        ongoing.ends_with(ending := asyncio.ensure_future(self._executor.again(ongoing, deadline_s)))
+        if interrupt_after_s is not None:
+            await asyncio.wait({ending}, timeout=interrupt_after_s)
+            await ongoing.interrupt()
+        return await self._told(ongoing, None)
+
+    def go_live(self) -> None:
+        """Take the tape away: from now on what is allowed goes out, and is recorded."""
+        if self._tape is not None and self._outgoing is not None:
+            self._tape.lift()
+            self._outgoing.is_quiet = False
+
     async def wait(self, *, reply_s: float | None = None) -> Cell | None:
         """Wait for the cell that was executed last; return it closed, or as it stands. None when there was none yet.
 
@@ -214,11 +270,11 @@ class Session:
         """
         return None if self._ongoing is None else await self._told(self._ongoing, reply_s)
 
-    def conclude(self, status: RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
+    def conclude(self, status: RunEnd | None, *, reason: str | None = None, summary: str | None = None) -> None:
         """Say how the run ended; recorded when the session closes. Without it the run is `done`.
 
         Args:
-            status: How it ended.
+            status: How it ended; None, and it is left without an end, as a crash leaves it.
             reason: Why, as a sentence.
             summary: The model's last words.
         """
@@ -234,11 +290,15 @@ class Session:
             with self._or_closed():
                 await self._ongoing.interrupt()
 
-    async def restart(self, language: Language = "python") -> None:
-        """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`."""
+    async def restart(self, language: Language = "python", *, is_recorded: bool = False) -> None:
+        """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`.
+
+        With `is_recorded` the run has it already, here as below, and does not get it once more.
+        """
         async with self._used(may_replace=self.executing is None) as door:
             await door.restart(language)
-            self.journal.append(records.KernelRestarted(language=language))
+            if not is_recorded:
+                self.journal.append(records.KernelRestarted(language=language))
 
     async def screenshot(self) -> bytes:
         """Return the desktop as it is now, a PNG."""
@@ -246,6 +306,11 @@ class Session:
             taken = await door.screenshot()
         self._executor.screen.seen_by_others()
         return taken[0] if taken else b""
+
+    async def picture_difference(self, pair: PicturePair) -> PictureDifference:
+        """Return in what two pictures differ, as the inside says, where alone they are decoded."""
+        async with self._used() as door:
+            return await door.picture_difference(pair)
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""
@@ -257,20 +322,23 @@ class Session:
         async with self._used() as door:
             return b"".join([chunk async for chunk in door.read_file(path)])
 
-    async def write_file(self, path: str, data: bytes) -> None:
+    async def write_file(self, path: str, data: bytes, *, is_recorded: bool = False) -> None:
         """Write a file into the sandbox's home."""
         async with self._used() as door:
             await door.write_file(path, data)
+            if is_recorded:
+                return
             sha256 = await asyncio.to_thread(self.journal.blob, data)
             self.journal.append(
                 records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=self.journal.keeps(sha256))
             )
 
-    async def delete_file(self, path: str) -> None:
+    async def delete_file(self, path: str, *, is_recorded: bool = False) -> None:
         """Remove a file from the sandbox's home."""
         async with self._used() as door:
             await door.delete_file(path)
-            self.journal.append(records.FileDeleted(path=path))
+            if not is_recorded:
+                self.journal.append(records.FileDeleted(path=path))
 
     async def _told(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
         """Wait for a cell for a waiter in this process: that it is returned tells him; his leaving ends it, unless he was told."""

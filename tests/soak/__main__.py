@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.soak.eight_hours import Worked, eight_hours
 from tests.soak.holdings import Holdings
+from tests.soak.killed_runs import KILLED, Killed, killed_runs
 from tests.soak.made_up_requests import REQUESTS, Asked, made_up_requests
 from tests.soak.many_cells import Lasted, many_cells
 from tests.soak.many_sessions import SESSIONS, Answered, many_sessions
@@ -31,6 +32,7 @@ def main(scale: float) -> int:
             lambda: _of_work(asyncio.run(eight_hours(scale))),
             lambda: _of_sessions(asyncio.run(many_sessions(max(2, round(SESSIONS * scale)), Path(folder)))),
             lambda: _of_requests(made_up_requests(round(REQUESTS * scale), Path(folder))),
+            lambda: _of_killed(killed_runs(max(3, round(KILLED * scale)), seed=6)),
         ):
             for is_good, sentence in part():
                 print("PASS" if is_good else "FAIL", sentence, flush=True)
@@ -83,6 +85,18 @@ def _of_requests(asked: Asked) -> list[tuple[bool, str]]:
             f"{asked.requests} made-up requests in {asked.took_s:.0f} s: {asked.server_errors} server errors; {statuses}",
         ),
         (not asked.faults, f"answers that are not as described: {len(asked.faults)}\n{''.join(asked.faults.values())}"),
+    ]
+
+
+def _of_killed(killed: list[Killed]) -> list[tuple[bool, str]]:
+    wrong = [f"{one.moment}, {one.status}: {' '.join(one.faults)}" for one in killed if one.faults]
+    stopped = sum(one.status not in ("done", "absent") for one in killed)
+    return [
+        (
+            not wrong,
+            f"{len(killed)} demos killed at random moments, {stopped} before their end, and resumed: "
+            f"{len(wrong)} reports are not as they must be\n{chr(10).join(wrong)}",
+        )
     ]
 
 

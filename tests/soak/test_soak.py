@@ -1,4 +1,4 @@
-"""A twentieth of each of the long ones: nothing grows. How fast it is, no test asserts; `scripts/soak.sh` does."""
+"""A twentieth of each of the long ones, a tenth of the killed ones: nothing grows. How fast it is, no test asserts; `scripts/soak.sh` does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.eight_hours import eight_hours
+from tests.soak.killed_runs import KILLED, killed_runs
 from tests.soak.made_up_requests import REQUESTS, made_up_requests
 from tests.soak.many_cells import many_cells
 from tests.soak.many_sessions import many_sessions
@@ -14,6 +15,7 @@ from tests.soak.many_sessions import many_sessions
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 TWENTIETH = 0.05
+TENTH = 0.1
 HOST_GROWTH = 1.10
 
 
@@ -33,6 +35,12 @@ async def test_sessions_without_a_browser_answer_at_once(clean_environment: Path
     answered = await many_sessions(3, clean_environment)
     assert answered.answers == ["0", "1", "2"]
     assert answered.displays == 3
+
+
+def test_five_killed_demos_come_to_the_same_report_when_they_are_resumed() -> None:
+    killed = killed_runs(round(KILLED * TENTH), seed=1)
+    assert [(one.moment, one.faults) for one in killed if one.faults] == []
+    assert len(killed) == 5
 
 
 def test_five_hundred_made_up_requests_get_no_server_error_and_no_answer_but_a_described_one(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cellwright.egress import EgressRequest
+from cellwright.egress.traffic import Request
 from cellwright.outgoing import REQUESTS, Outgoing
 from cellwright.record.journal import open_run
 from cellwright.record.reader import read_run
-from cellwright.record.records import Egress, EgressMore
+from cellwright.record.records import Egress, EgressMore, RequestSent
 from cellwright.record.totals import totals_of
 from cellwright.sandbox.base import Spec
 
@@ -69,3 +70,16 @@ def test_a_connection_that_outlasts_its_cell_is_that_cells() -> None:
         outgoing.settle()
     kinds = [(type(record), record.cell) for record in read_run(journal.folder).records[:-1]]
     assert kinds == [(Egress, 2), *[(Egress, 1)] * REQUESTS, (Egress, 2), (EgressMore, 1)]
+
+
+def test_nothing_is_recorded_while_the_record_itself_answers() -> None:
+    with open_run(session_id="s", driver="library", spec=Spec()) as journal:
+        outgoing = Outgoing(journal, lambda: 1)
+        outgoing.is_quiet = True
+        began_quiet = outgoing.began()
+        outgoing.request(Request("POST", "example.com", 80, "/", ()))
+        outgoing.unread("example.com", 443)
+        outgoing.is_quiet = False
+        began_quiet(ASKED)  # what came while it was quiet stays unrecorded
+        outgoing.unread("example.com", 443)
+    assert [type(record) for record in read_run(journal.folder).records[:-1]] == [RequestSent]

@@ -39,6 +39,7 @@ from cellwright_kernel.javascript.secrets import SecretCalls
 from cellwright_kernel.javascript.silent_pages import SilentPagesCalls
 from cellwright_kernel.javascript.ui import UiCalls
 from cellwright_kernel.processes import NODE_BYTES
+from cellwright_kernel.repeatable import node_flags
 from cellwright_kernel.secrets.placeholder import PLACEHOLDER
 
 _DRIVER: Final = Path(playwright.__file__).parent / "driver"
@@ -116,7 +117,15 @@ class Node:
         self._pipes = pipes = _Pipes()
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
         handed = [pipes.requests[0], pipes.messages[1], pipes.control[0], pipes.cells[0]]
-        command = [str(_DRIVER / "node"), *_FLAGS, *_heap_flag(), str(_RUNNER), *map(str, handed), PLACEHOLDER]
+        command = [
+            str(_DRIVER / "node"),
+            *_FLAGS,
+            *node_flags(),
+            *_heap_flag(),
+            str(_RUNNER),
+            *map(str, handed),
+            PLACEHOLDER,
+        ]
         self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
             command,
             stdin=subprocess.DEVNULL,

@@ -47,6 +47,7 @@ from cellwright_kernel.python.spawned import prepare_spawn
 from cellwright_kernel.python.streams import Writer
 from cellwright_kernel.python.text_stream import TextStream
 from cellwright_kernel.python.tk_loops import let_interrupts_through
+from cellwright_kernel.repeatable import seed_python
 from cellwright_kernel.shell_channel import ShellChannel
 
 _NO_INPUT = "{}() has nobody to answer it: this session has no standard input. Put the value into the code instead."
@@ -160,6 +161,7 @@ class CellKernelApp(IPKernelApp):  # type: ignore[misc]
         kernel.interrupts = Interrupts(self.iopub_socket.gate)
         after_import = AfterImport()
         after_import.install()
+        seed_python(after_import)
         kernel.figures = Figures(show, after_import)
         prefer_plain_bars(after_import)
         prepare_pyperclip(after_import)

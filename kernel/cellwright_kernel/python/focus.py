@@ -69,6 +69,16 @@ def has_caught_up(connection: Connection, display: Display, reader: Reader, limi
     return connection.wait_until(display, is_idle, limit_s)
 
 
+def pinged_client(display: Display, clicked: Window) -> Reader | None:
+    """Return whose window was clicked, if its program answers pings; else None."""
+    try:
+        client = _client_within(clicked, display.intern_atom("WM_STATE"))
+        answers = client is not None and display.intern_atom("_NET_WM_PING") in (client.get_wm_protocols() or [])
+    except error.BadWindow:  # the click closed it
+        return None
+    return Reader(client, answers_pings=True, pid=None) if client is not None and answers else None
+
+
 def await_focus_of_click(connection: Connection, display: Display, clicked: Window) -> None:
     """Wait until the window that was clicked has the focus, where it is one that the window manager manages."""
     wm_state, active = display.intern_atom("WM_STATE"), display.intern_atom("_NET_ACTIVE_WINDOW")

@@ -15,9 +15,9 @@ import typer
 
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
-from cellwright.cli.plain import plain
 from cellwright.cli.service import address, checked, service_client
 from cellwright.errors import CodeTooLarge, UsageError
+from cellwright.plain import plain
 from cellwright.session import Session
 from cellwright_kernel.wire import CODE_BYTES, Cell, Language, Text
 
@@ -56,7 +56,7 @@ def execute(
     if json:
         print(cell.model_dump_json())
     else:
-        _show(cell, blobs)
+        show_cell(cell, blobs)
     if cell.status != "ok":
         raise typer.Exit(1)
 
@@ -96,7 +96,8 @@ async def _in_own_session(asked: options.SpecOptions, code: str, language: Langu
         return await session.execute(code, language=language), session.run_dir / "blobs"
 
 
-def _show(cell: Cell, blobs: Path | None) -> None:
+def show_cell(cell: Cell, blobs: Path | None) -> None:
+    """Print what a cell gave: what it printed on standard output, the rest on standard error."""
     for output in cell.outputs:
         match output:
             case Text(source="stderr" | "notice"):

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, assert_never
 from rich.console import Console
 from rich.text import Text as Styled
 
-from cellwright.cli.plain import plain
 from cellwright.cli.styles import STYLE_OF_SOURCE
 from cellwright.counted import counted
 from cellwright.model.base import Delta, Usage
+from cellwright.plain import plain
 from cellwright.progress import (
     Arriving,
     CallRejected,

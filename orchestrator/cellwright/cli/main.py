@@ -14,10 +14,23 @@ import typer
 
 import cellwright
 from cellwright.cli.interrupts import INTERRUPTED
-from cellwright.cli.plain import plain
 from cellwright.errors import CellwrightError
+from cellwright.plain import plain
 
-_GROUPS: Final = ("run", "execute", "serve", "sessions", "attach", "runs", "bench", "doctor")
+_GROUPS: Final = (
+    "run",
+    "execute",
+    "serve",
+    "sessions",
+    "attach",
+    "runs",
+    "replay",
+    "resume",
+    "diff",
+    "export",
+    "bench",
+    "doctor",
+)
 """Files of this folder, in the order of `--help`; each has `register(app)`."""
 
 

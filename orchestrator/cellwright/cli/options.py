@@ -143,6 +143,13 @@ class SpecOptions:
             help="Most processors' worth of time, such as 1.5. Default: all, shared evenly with other sandboxes.",
         ),
     ] = None
+    deterministic: Annotated[
+        bool | None,
+        typer.Option(
+            "--deterministic",
+            help="Fix what can be: seeds, hashes, time zone, locale. A replay then finds them the same.",
+        ),
+    ] = None
     deadline: Annotated[
         float | None,
         typer.Option(
@@ -180,11 +187,12 @@ class SpecOptions:
             "image": self.image,
             "runtime": self.runtime,
             "allow": self.allow and tuple(self.allow),
-            "files": self.files and tuple(_existing(path) for path in self.files),
+            "files": self.files and tuple(existing_file(path) for path in self.files),
             "out": _folder(self.out),
-            "env": self.env and dict(_variable(word) for word in self.env),
+            "env": self.env and dict(variable(word) for word in self.env),
             "secrets": self.secrets and secrets_from(self.secrets),
             "browser": self.browser,
+            "deterministic": self.deterministic,
             "limits": limits_from(self.memory, self.disk, self.cpus),
             "cell_deadline_s": self.deadline,
             "deadline_limit_s": self.deadline_limit,
@@ -262,7 +270,8 @@ def _refuse_half_characters(*words: str) -> None:
             raise UsageError(f"{word!r} is not UTF-8. Nothing was started. Rename it, or write it otherwise.")
 
 
-def _existing(path: Path) -> Path:
+def existing_file(path: Path) -> Path:
+    """Return the path of what --file names; raises UsageError when it is not there."""
     try:
         path.stat()
     except PermissionError as error:
@@ -290,7 +299,12 @@ def _folder(out: Path | None) -> Path | None:
     return out.absolute()
 
 
-def _variable(word: str) -> tuple[str, str]:
+def variable(word: str) -> tuple[str, str]:
+    """Return name and value of `NAME=VALUE`, or of `NAME`, with the caller's value.
+
+    Raises:
+        UsageError: It is neither.
+    """
     name, equals, value = word.partition("=")
     if not _NAME.fullmatch(name):
         raise UsageError(f"--env {name!r} is not the name of a variable. Nothing was started. Write NAME=VALUE.")

@@ -86,7 +86,7 @@ def run(
         live.cancelled()
         raise typer.Exit(INTERRUPTED) from None
     if json_:
-        print(json.dumps(_as_json(outcome), indent=2))
+        print(json.dumps(outcome_as_json(outcome), indent=2))
     else:
         live.outcome(outcome)
     raise typer.Exit(0 if outcome.status == "done" else 1)
@@ -146,6 +146,7 @@ async def _emulate(emulator: Emulator) -> None:
         await emulator.serve()
 
 
-def _as_json(outcome: Outcome) -> dict[str, object]:
+def outcome_as_json(outcome: Outcome) -> dict[str, object]:
+    """Return how a run ended, for a program."""
     usage = {**dataclasses.asdict(outcome.usage), "total_tokens": outcome.usage.total_tokens}
     return {**dataclasses.asdict(outcome), "run_dir": str(outcome.run_dir), "usage": usage}

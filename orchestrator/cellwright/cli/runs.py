@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cellwright.cli.plain import plain
 from cellwright.cli.show import STYLE_OF_STATUS, console_for_output, show_run
 from cellwright.cli.tables import new_table, print_table
 from cellwright.counted import counted
+from cellwright.plain import plain
 from cellwright.record import Run, RunSummary, Verdict, find_run, list_runs, read_run, runs_folder, verify
 from cellwright.record.totals import totals_of
 

@@ -14,11 +14,11 @@ import typer
 from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 from rich.text import Text
 
-from cellwright.cli.plain import plain
 from cellwright.cli.service import Address, checked, running_services, service_client
 from cellwright.cli.show import console_for_output
 from cellwright.cli.tables import new_table, print_table
 from cellwright.errors import CellwrightError
+from cellwright.plain import plain
 
 
 class _Open(BaseModel):

@@ -15,9 +15,9 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from cellwright.cli.plain import plain
 from cellwright.cli.styles import STYLE_OF_SOURCE
 from cellwright.counted import counted
+from cellwright.plain import plain
 from cellwright.record import Record, Run, StoredCell, records
 from cellwright.record.stored import StoredImage, StoredText
 from cellwright.record.totals import Totals, messages_of, totals_of
@@ -116,8 +116,9 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
         case records.FileWritten() | records.FileDeleted():
             did = "written" if isinstance(record, records.FileWritten) else "deleted"
             yield Text(_one_line(f"file {did}: {record.path}"))
-        case records.Note():
-            yield Text(_one_line(f"note: {record.text}"), style="yellow")
+        case records.Note() | records.CellRebuilt():
+            words = f"note: {record.text}" if isinstance(record, records.Note) else _rebuilt(record)
+            yield Text(_one_line(words), style="yellow")
         case records.SessionOpened() | records.SessionClosed():
             yield from _session(record)
         case records.RunClosed():
@@ -127,12 +128,20 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
             records.CellRunning()
             | records.CellClosed()
             | records.LateOutput()
+            | records.Exchanged()
+            | records.RequestSent()
             | records.Screen()
             | records.ModelRequest()
         ):
             return  # shown with their cell, or not at all
         case _:
             assert_never(record)
+
+
+def _rebuilt(record: records.CellRebuilt) -> str:
+    how = "not executed again" if record.status is None else f"executed again: {record.status}"
+    network = "" if record.status is None else ", on the live network" if record.is_live else ""
+    return f"cell {record.number}, {how}{network}{f'. {record.reason}' if record.reason else ''}"
 
 
 def _egress(record: records.Egress | records.EgressMore) -> Iterator[Text]:

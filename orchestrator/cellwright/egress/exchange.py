@@ -32,7 +32,9 @@ from cellwright.egress.heads import (
 from cellwright.egress.placeholders import Misplaced, Placeholders
 from cellwright.egress.relay import Side, relay
 from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, is_public, plain
+from cellwright.egress.tape import Tape
 from cellwright.egress.tunnelled import says_http
+from cellwright.egress.witness import Hears, Witness
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 """Turns a host name into addresses; raises OSError when there are none."""
@@ -111,7 +113,11 @@ class Exchange:
         timeouts: Timeouts,
         placeholders: Placeholders,
         tls: Tls,
+        hears: Hears | None = None,
+        tape: Tape | None = None,
     ) -> None:
+        self._hears = hears
+        self._tape = tape
         self._inside = inside
         self._outside: Side | None = None
         self._allow = allow
@@ -174,7 +180,11 @@ class Exchange:
         self._target = target = target_of(request)
         self._placeholders.refuse(request.target, "the URL", target.host, target.port)
         self._way = way = await self._way_to(target)
-        self._outside = outside = await self._connect(target, way)
+        self._outside = outside = await (
+            self._connect(target, way) if self._tape is None else self._answered(self._tape, target)
+        )
+        if self._hears is not None:
+            outside.witness = Witness(target.host, target.port, self._hears)
         if target.method == "CONNECT":
             self._placeholders.refuse(head_of(request), "the head", target.host, target.port)
             await self._inside.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
@@ -235,6 +245,8 @@ class Exchange:
                 f"{where} is not on the allow-list of this sandbox. Whoever starts it can open a host to it, with "
                 f"`--allow HOST[:PORT]`; it allows {self._allow}.",
             )
+        if self._tape is not None:
+            return _Way(rule.entry, ())  # where it was may be gone
         if rule.address is not None:
             return _Way(rule.entry, (rule.address,))
         addresses = LOCALHOST_ADDRESSES if rule.host == LOCALHOST else await self._addresses(target)
@@ -270,6 +282,9 @@ class Exchange:
             self._address = str(address)
             return Side(*streams, h11.CLIENT)
         raise Stopped(502, f"{place_of(target.host, target.port)} did not answer: {why(last)}.") from last
+
+    async def _answered(self, tape: Tape, target: Target) -> Side:
+        return Side(*await tape.connect(target.host, target.port), h11.CLIENT)
 
     def _encryption(self, target: Target) -> dict[str, Any]:
         """Return how a connection for a request is to be encrypted."""

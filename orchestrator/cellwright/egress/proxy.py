@@ -21,6 +21,8 @@ from cellwright.egress.exchange import EgressRequest, Exchange, Resolve, Timeout
 from cellwright.egress.placeholders import Placeholders
 from cellwright.egress.relay import Side
 from cellwright.egress.rules import Address, AllowList
+from cellwright.egress.tape import Tape
+from cellwright.egress.witness import Hears
 from cellwright.secrets import NONE, Secrets
 
 MOST_CONNECTIONS: Final = 256
@@ -42,6 +44,8 @@ class EgressProxy:
         resolve: Resolve | None = None,
         secrets: Secrets = NONE,
         tls: Tls | None = None,
+        hears: Hears | None = None,
+        tape: Tape | None = None,
     ) -> None:
         """Read the allow-list; nothing listens yet.
 
@@ -54,6 +58,8 @@ class EgressProxy:
             resolve: Turns names into addresses; absent: the system's resolver.
             secrets: What stands for a placeholder, and where.
             tls: Which requests that have such go out over TLS; absent: those to port 443.
+            hears: Is told what passes in clear.
+            tape: Answers in place of the world until it is lifted: nothing goes out, and no name is looked up.
 
         Raises:
             UsageError: An entry is not one.
@@ -65,6 +71,8 @@ class EgressProxy:
         self._resolve = resolve or _ask_system
         self._placeholders = Placeholders(secrets)
         self._tls = tls or Tls()
+        self._hears = hears
+        self._tape = tape
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
 
@@ -129,6 +137,8 @@ class EgressProxy:
             timeouts=self._timeouts,
             placeholders=self._placeholders,
             tls=self._tls,
+            hears=self._hears,
+            tape=None if self._tape is None or self._tape.is_lifted else self._tape,
         )
         try:
             await exchange.run()

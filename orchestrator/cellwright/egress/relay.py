@@ -13,6 +13,8 @@ from typing import Final
 
 import h11
 
+from cellwright.egress.witness import Witness
+
 HEAD_BYTES: Final = 32 * 1024
 """Largest head of a request or response; Chromium's own limit for a URL in a head is below it in practice."""
 _CHUNK: Final = 64 * 1024
@@ -33,6 +35,8 @@ class Side:
         self.received = 0
         """Bytes that came from it."""
         self._pushed_back = b""
+        self.witness: Witness | None = None
+        """Looks on at what is given to the stream and comes from it."""
 
     def within(self) -> Side:
         """Return a side for what is said within a tunnel that this side has asked for, and was given."""
@@ -68,10 +72,14 @@ class Side:
             return data
         data = await self._reader.read(_CHUNK)
         self.received += len(data)
+        if self.witness is not None:
+            self.witness.received(data)
         return data
 
     async def write(self, data: bytes) -> None:
         """Send bytes, and wait while the stream is full."""
+        if self.witness is not None and data:
+            self.witness.sent(data)
         self._writer.write(data)
         self.sent += len(data)
         await self._writer.drain()

@@ -127,7 +127,7 @@ class Journal:
         return cls(folder, info, file, scan(b"", digest(data)), durable=durable, keep=keep, secrets=secrets)
 
     @classmethod
-    def reopen(cls, folder: Path, *, durable: bool = False, keep: Keep | None = None) -> Self:
+    def reopen(cls, folder: Path, *, durable: bool = False, keep: Keep | None = None, secrets: Secrets = NONE) -> Self:
         """Open a run for more records. A torn end is cut, kept as a blob, and noted.
 
         Raises:
@@ -140,7 +140,7 @@ class Journal:
             data, info = read_info(folder)
             found = scan(read_file(folder / JOURNAL), digest(data))
             refuse_faults(found.problems, folder)
-            journal = cls(folder, info, file, found, durable=durable, keep=keep)
+            journal = cls(folder, info, file, found, durable=durable, keep=keep, secrets=secrets)
         except OSError as error:
             file.close()
             raise as_record_error(error, JOURNAL) from error
@@ -319,6 +319,7 @@ def open_run(
     spec: Spec,
     task: str | None = None,
     model: str | None = None,
+    replay_of: str | None = None,
     durable: bool = False,
     secrets: Secrets = NONE,
 ) -> Journal:
@@ -331,6 +332,7 @@ def open_run(
         spec: What the sandbox is made from; of its `env` only the names are kept.
         task: The user's words; absent when no model is given a task.
         model: The model's name; absent when none drives.
+        replay_of: Id of the run that is done again; absent when none is.
         durable: Whether every record waits for fsync.
         secrets: Whose values it may not hold.
     """
@@ -342,5 +344,6 @@ def open_run(
         spec=recorded_spec(spec),
         task=task,
         model=model,
+        replay_of=replay_of,
     )
     return Journal.create((runs or runs_folder()) / info.run_id, info, durable=durable, secrets=secrets)

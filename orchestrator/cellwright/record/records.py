@@ -124,6 +124,22 @@ class CellRunning(_Record):
     claimed: tuple[str, ...] = ("outputs",)
 
 
+class CellRebuilt(_Record):
+    """What a cell had left in a sandbox that is gone was to be brought back in a new one: it was executed again, or not."""
+
+    type: Literal["cell_rebuilt"] = "cell_rebuilt"
+    number: int
+    status: CellStatus | None = None
+    """How it ended this time; absent when it was not executed again."""
+    reason: str | None = None
+    """Why it was not, or what was not as before, as a sentence; absent when there is nothing to say."""
+    outputs: tuple[StoredOutput, ...] = ()
+    is_live: bool = False
+    """Whether its requests went out to the world; else the run's own record answered them."""
+    duration_ms: int = 0
+    claimed: tuple[str, ...] = ("status", "outputs")
+
+
 class LateOutput(_Record):
     """Output that a cell's threads or tasks wrote after it ended, when no later cell came that would have it among its own.
 
@@ -257,6 +273,50 @@ class EgressMore(_Record):
         )
 
 
+class RequestSent(_Record):
+    """A request is about to go out that may change something outside; on disk before it has."""
+
+    type: Literal["request_sent"] = "request_sent"
+    cell: int | None = None
+    """Number of the cell that ran then; absent between cells."""
+    method: str
+    """`CONNECT` where it cannot be read: anything may be in it."""
+    host: str
+    port: int
+    target: str = ""
+    """Path and query; empty where it cannot be read."""
+
+
+class KeptBody(Recorded):
+    """What a request or a response carried."""
+
+    size_bytes: int
+    sha256: str
+    """Hash of all of it, 64 hex digits."""
+    kept: bool = True
+    """True when it is a blob of the run, or empty."""
+
+
+class Exchanged(_Record):
+    """A request that went out in clear, and its response; both as they were seen outside."""
+
+    type: Literal["exchanged"] = "exchanged"
+    cell: int | None = None
+    """Number of the cell that ran when the request went out; absent between cells."""
+    method: str
+    host: str
+    port: int
+    target: str
+    """Path and query."""
+    request_body: KeptBody
+    status: int
+    reason: str = ""
+    """Of the status line."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of the response, in order."""
+    body: KeptBody
+
+
 class Screen(_Record):
     """A screenshot of the whole desktop."""
 
@@ -315,6 +375,7 @@ Record: TypeAlias = (
     | CellOpened
     | CellRunning
     | CellClosed
+    | CellRebuilt
     | LateOutput
     | KernelRestarted
     | FileWritten
@@ -324,6 +385,8 @@ Record: TypeAlias = (
     | ModelFailed
     | Egress
     | EgressMore
+    | RequestSent
+    | Exchanged
     | Screen
     | Note
     | SessionClosed

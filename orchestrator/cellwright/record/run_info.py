@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from cellwright.record.stored import Recorded
 from cellwright.sandbox.base import Spec
 
-Driver = Literal["loop", "guide", "library", "cli", "gateway"]
+Driver = Literal["loop", "guide", "library", "cli", "gateway", "replay"]
 """Who sends the cells."""
 
 RunEnd = Literal["done", "failed", "budget", "stuck", "cancelled"]
@@ -48,6 +48,12 @@ class RunInfo(Recorded):
     """The user's words; absent when no model was given a task."""
     model: str | None = None
     """Name of the model; absent when none drove."""
+    replay_of: str | None = None
+    """Id of the run whose cells are done again; absent when this is no replay."""
+    fork_of: str | None = None
+    """Id of the run whose first cells are this one's, too; absent when this is no fork."""
+    at: int | None = None
+    """How many they are; absent when this is no fork."""
 
 
 class Head(Recorded):

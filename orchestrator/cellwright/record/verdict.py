@@ -20,10 +20,12 @@ from cellwright.record.lock import is_locked
 from cellwright.record.records import (
     CellClosed,
     CellOpened,
+    CellRebuilt,
     CellRunning,
     CopiedFile,
     Egress,
     EgressMore,
+    Exchanged,
     FileDeleted,
     FileWritten,
     KernelRestarted,
@@ -33,6 +35,7 @@ from cellwright.record.records import (
     ModelResponse,
     Note,
     Record,
+    RequestSent,
     RunClosed,
     Screen,
     SessionClosed,
@@ -175,7 +178,7 @@ def _check_blobs(folder: Path, lines: Iterable[Line], *, is_live: bool) -> tuple
 def blobs_of(record: Record) -> Iterator[str]:
     """Yield the hashes of the blobs that must be there because this record names them."""
     match record:
-        case CellRunning() | CellClosed() | LateOutput():
+        case CellRunning() | CellClosed() | CellRebuilt() | LateOutput():
             for output in record.outputs:
                 yield from _of_output(output)
         case Screen():
@@ -188,7 +191,9 @@ def blobs_of(record: Record) -> Iterator[str]:
             yield from _of_files(record.files)
         case CellOpened() | KernelRestarted() | FileDeleted() | ModelRequest() | ModelResponse() | ModelFailed():
             return
-        case Egress() | EgressMore() | RunClosed():
+        case Exchanged():
+            yield from (body.sha256 for body in (record.request_body, record.body) if body.kept and body.size_bytes)
+        case Egress() | EgressMore() | RequestSent() | RunClosed():
             return
         case _:
             assert_never(record)

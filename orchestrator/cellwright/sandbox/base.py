@@ -95,6 +95,8 @@ class Spec(BaseModel):
     """Folder of the caller into which new and changed files of the sandbox's home are copied at close."""
     env: Environment = Field(default_factory=dict)
     """Environment of the kernels, besides what they are born with."""
+    deterministic: bool = False
+    """Whether a replay is to find what can be fixed as it was: seeds, hashes, time zone, locale."""
     secrets: Annotated[tuple[SecretSpec, ...], AfterValidator(_once)] = ()
     """Secrets by name, and the hosts each is bound to."""
     cell_deadline_s: float = Field(default=120.0, gt=0, allow_inf_nan=False)

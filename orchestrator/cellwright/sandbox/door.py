@@ -34,6 +34,8 @@ from cellwright_kernel.wire import (
     FileInfo,
     KernelConnection,
     Language,
+    PictureDifference,
+    PicturePair,
     Ready,
     SecretAnswer,
 )
@@ -47,6 +49,8 @@ LATE_S: Final = 3.0
 SO_FAR_S: Final = 1.5
 """Seconds that whoever is owed an answer waits for what a running cell has shown; a millisecond is usual."""
 RESTART_S: Final = 25.0
+PICTURES_S: Final = 20.0
+"""Seconds that a comparison of two pictures may take; of two screens, 0.1."""
 FILE_S: Final = 60.0
 """Seconds that a file or a listing may take; 512 MiB need three."""
 LINE_BYTES: Final = 96 * 1024**2
@@ -62,7 +66,7 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _FILES: Final = TypeAdapter(list[FileInfo])
 
 
-_Answer = TypeVar("_Answer", Ready, KernelConnection)
+_Answer = TypeVar("_Answer", Ready, KernelConnection, PictureDifference)
 
 
 class Door:
@@ -208,6 +212,13 @@ class Door:
         if not png.startswith(_PNG):
             raise SandboxLost("The kernel host sent a screenshot that is no PNG.")
         return png, tag if tag.isascii() and tag.isprintable() else ""
+
+    async def picture_difference(self, pair: PicturePair) -> PictureDifference:
+        """Return in what two pictures differ. They are decoded inside: whoever made them is a stranger."""
+        body = pair.model_dump_json().encode()
+        path = "/pictures/difference"
+        async with self._request("POST", path, content=body, silence_s=PICTURES_S, whole_s=PICTURES_S) as response:
+            return _checked(PictureDifference, await _bounded(response, 1024**2))
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""

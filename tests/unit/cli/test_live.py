@@ -11,9 +11,9 @@ from rich.console import Console
 
 from cellwright.cli.interrupts import run_to_its_end
 from cellwright.cli.live import CodeArriving, Live
-from cellwright.cli.plain import plain
 from cellwright.loop import run
 from cellwright.model.base import Delta, Usage
+from cellwright.plain import plain
 from cellwright.progress import Arriving, CellEnded, CellStarted, CellWrote, RunStarted, TurnArrived, TurnStarted
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, says

@@ -1,7 +1,8 @@
-"""Words from inside the sandbox, or from a model, made safe for a terminal.
+"""Words from inside the sandbox, or from a model, made safe to be shown: on a terminal, in a notebook, in a page.
 
 Flows in: text of a stranger. Flows out: the same text, in which nothing can move the cursor, set a title, hide or reorder
-words. Decided here: control characters become their visible pictures; tab and newline stay.
+words. Decided here: control characters become their visible pictures; tab and newline stay. What HTML or Markdown make of a
+character is not its business.
 """
 
 from __future__ import annotations
@@ -15,5 +16,5 @@ _SHOWN.update({ord(mark): f"\\u{ord(mark):04x}" for mark in _BIDI})
 
 
 def plain(text: str) -> str:
-    """Return text that a terminal shows and does not obey; lone surrogates become question marks."""
+    """Return text that is shown and not obeyed; lone surrogates become question marks."""
     return text.translate(_SHOWN).encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,191 @@
+"""The world as it was: answers of a run's record in place of the network.
+
+Flows in: requests of a sandbox, and what a run's requests were answered with. Flows out: those answers; nothing leaves this
+process. Decided here: which answer belongs to which request: the first that is left of those to the same method, place and
+target, one with the same body before one with a like body before any; of a request that only reads, the last answer again
+once none is left. What the record has no answer to is refused by a sentence, and told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import h11
+
+from cellwright.counted import counted
+from cellwright.egress.traffic import Body, Gathering, Headers, Request, Traffic
+
+_CHUNK: Final = 64 * 1024
+_NOT_PASSED_ON: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})
+_WITHOUT_BODY: Final = frozenset({204, 304})
+_REASON_BYTES: Final = 200
+
+_Place = tuple[str, str, int, str]
+"""Method, host, port and target."""
+
+
+class Tells(Protocol):
+    """Who is told where a replay leaves the record."""
+
+    def __call__(self, sentence: str, *, matters: bool) -> None:
+        """Be told; it matters where something would have been changed outside."""
+
+
+class Tape:
+    """The answers of one run.
+
+    Args:
+        traffic: In the order of the record.
+        load: Gives the bytes of a body by its hash; None when they were not kept.
+        tells: Is told of what was asked for and is not there, and of what was sent otherwise.
+        alike: Whether a body of the record and another one say the same but for what may differ.
+    """
+
+    def __init__(
+        self,
+        traffic: Iterable[Traffic],
+        load: Callable[[str], bytes | None],
+        tells: Tells,
+        alike: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
+    ) -> None:
+        self._left: defaultdict[_Place, list[Traffic]] = defaultdict(list)
+        for one in traffic:
+            self._left[_place(one.request)].append(one)
+        self._last: dict[_Place, Traffic] = {}
+        self._load = load
+        self._tells = tells
+        self._alike = alike
+        self._serving: set[asyncio.Task[None]] = set()  # each ends with its connection
+        self.is_lifted = False
+        """True once it answers no more."""
+
+    def lift(self) -> None:
+        """Answer no more, and end the connections that are open: who asks from now on is let out into the world."""
+        self.is_lifted = True
+        for serving in self._serving:
+            serving.cancel()
+
+    async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection that is answered as the record says of this place."""
+        near, far = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=far)
+        task = asyncio.ensure_future(self._serve(host, port, reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        return await asyncio.open_connection(sock=near)
+
+    async def _serve(self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await _Answering(host, port, reader, writer, self._answer).run()
+        except h11.RemoteProtocolError:
+            self._tells(f"{host}:{port} was spoken to in a way that is not recorded: encrypted, usually.", matters=True)
+        except OSError:
+            pass  # who asked has gone
+        finally:
+            writer.close()
+
+    def _answer(self, request: Request, body: Body) -> tuple[Traffic, bytes] | str:
+        asked = f"{request.method} http://{request.host}:{request.port}{request.target}"
+        answer = self._found(request, body, asked)
+        if answer is None:
+            return self._refusal(f"{asked} is not in the record.", request)
+        self._last[_place(request)] = answer
+        data = self._bytes(answer.body)
+        if data is None:
+            return self._refusal(
+                f"The answer to {asked} was not kept: it has {counted(answer.body.size_bytes, 'byte')}.", request
+            )
+        return answer, data
+
+    def _found(self, request: Request, body: Body, asked: str) -> Traffic | None:
+        place = _place(request)
+        left = self._left[place]
+        for is_it in (lambda one: one.request_body.sha256 == body.sha256, lambda one: self._is_alike(one, body)):
+            for at, one in enumerate(left):
+                if is_it(one):
+                    return left.pop(at)
+        if request.changes_nothing and place in self._last:
+            return self._last[place]
+        if not left:
+            return None
+        self._tells(f"{asked} was sent with another body than in the record.", matters=True)
+        return left.pop(0)
+
+    def _is_alike(self, one: Traffic, body: Body) -> bool:
+        recorded = self._bytes(one.request_body)
+        return recorded is not None and body.data is not None and self._alike(recorded, body.data)
+
+    def _bytes(self, body: Body) -> bytes | None:
+        return b"" if body.size_bytes == 0 else self._load(body.sha256)
+
+    def _refusal(self, sentence: str, request: Request) -> str:
+        self._tells(sentence, matters=not request.changes_nothing)
+        return sentence
+
+
+def _place(request: Request) -> _Place:
+    return request.method, request.host, request.port, request.target
+
+
+class _Answering:
+    """One connection."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answer: Callable[[Request, Body], tuple[Traffic, bytes] | str],
+    ) -> None:
+        self._place = host, port
+        self._reader = reader
+        self._writer = writer
+        self._answer = answer
+        self._conn = h11.Connection(h11.SERVER)
+
+    async def run(self) -> None:
+        """Answer until either side closes."""
+        while isinstance(event := await self._next(), h11.Request):
+            body = Gathering()
+            while isinstance(piece := await self._next(), h11.Data):
+                body.add(bytes(piece.data))
+            request = Request(event.method.decode("latin-1"), *self._place, event.target.decode("latin-1"), ())
+            found = self._answer(request, body.body())
+            await (
+                self._refuse(found) if isinstance(found, str) else self._give(*found, is_head=request.method == "HEAD")
+            )
+            if self._conn.our_state is not h11.DONE or self._conn.their_state is not h11.DONE:
+                return
+            self._conn.start_next_cycle()
+
+    async def _give(self, answer: Traffic, data: bytes, *, is_head: bool) -> None:
+        headers = [(name, value) for name, value in answer.headers if name.lower() not in _NOT_PASSED_ON]
+        if answer.status not in _WITHOUT_BODY:
+            length = next(
+                (value for name, value in answer.headers if is_head and name.lower() == "content-length"), None
+            )
+            headers.append(("Content-Length", length or str(len(data))))
+        await self._send(answer.status, answer.reason, tuple(headers), b"" if is_head else data)
+
+    async def _refuse(self, sentence: str) -> None:
+        text = f"{sentence}\n".encode()
+        headers = (("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(text))))
+        await self._send(502, sentence[:_REASON_BYTES].encode("ascii", "replace").decode("ascii"), headers, text)
+
+    async def _send(self, status: int, reason: str, headers: Headers, data: bytes) -> None:
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        said = self._conn.send(h11.Response(status_code=status, reason=reason.encode("latin-1"), headers=raw)) or b""
+        if data and self._conn.their_state is not h11.ERROR:
+            said += self._conn.send(h11.Data(data=data)) or b""
+        self._writer.write(said + (self._conn.send(h11.EndOfMessage()) or b""))
+        await self._writer.drain()
+
+    async def _next(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
+        while (event := self._conn.next_event()) is h11.NEED_DATA:
+            self._conn.receive_data(await self._reader.read(_CHUNK))
+        return event

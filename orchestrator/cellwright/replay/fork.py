@@ -1,0 +1,101 @@
+"""A new run that shares another's record up to a cell.
+
+Flows in: a run, and the number of a cell. Flows out: the folder of a new run, stopped right behind that cell, for `resume` to go
+on with. Decided here: that the records are copied as they are, with their moments, and the blobs that they name; and where
+the cut lies: behind all that came of the cell, without what the model was asked and said after it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from cellwright import __version__
+from cellwright.conversation import TASK
+from cellwright.counted import counted
+from cellwright.errors import UsageError
+from cellwright.record import Journal, Run, new_run_id, runs_folder
+from cellwright.record.records import (
+    CellClosed,
+    CellOpened,
+    ModelFailed,
+    ModelRequest,
+    ModelResponse,
+    Note,
+    Record,
+    RunClosed,
+    SessionClosed,
+    SessionOpened,
+)
+from cellwright.record.run_info import Driver, RunInfo
+from cellwright.record.verdict import blobs_of
+from cellwright.secrets import NONE, Secrets
+
+_GOES_ON: Final = (CellOpened, SessionOpened, SessionClosed, RunClosed)
+_OF_MODEL: Final = (ModelRequest, ModelResponse, ModelFailed)
+"""What the model was asked and said next stands between, while the cell's screen was taken."""
+
+
+def fork(
+    run: Run,
+    at: int,
+    *,
+    driver: Driver | None = None,
+    task: str | None = None,
+    model: str | None = None,
+    runs: Path | None = None,
+    secrets: Secrets = NONE,
+) -> Path:
+    """Make the new run, and return its folder.
+
+    Args:
+        run: The other one.
+        at: Number of the last cell that they share.
+        driver: Who sends the cells from now on; absent: who did.
+        task: The new task; absent: the same.
+        model: The new model's name; absent: the same.
+        runs: Folder of the runs; absent: the user's own.
+        secrets: Whose values it may not hold.
+
+    Raises:
+        JournalCorrupt: The other run is not as it was written.
+        UsageError: It has no such cell, or that has no end.
+        RecordError: The new one cannot be written.
+    """
+    run.must_be_whole()
+    shared = _shared(run, at)
+    info = RunInfo(
+        run_id=new_run_id(),
+        cellwright=__version__,
+        driver=driver or run.info.driver,
+        session_id=run.info.session_id,
+        spec=run.info.spec,
+        task=task or run.info.task,
+        model=model or run.info.model,
+        fork_of=run.info.run_id,
+        at=at,
+    )
+    known = any(isinstance(record, Note) and record.topic == TASK for record in shared)
+    first = () if run.info.task is None or known else (Note(topic=TASK, text=run.info.task),)
+    journal = Journal.create((runs or runs_folder()) / info.run_id, info, secrets=secrets)
+    try:
+        for record in (*first, *shared):
+            for sha256 in blobs_of(record):
+                if not journal.keeps(sha256):
+                    journal.blob(run.blobs.read(sha256))
+            journal.append(record)
+    finally:
+        journal.leave()
+    return journal.folder
+
+
+def _shared(run: Run, at: int) -> tuple[Record, ...]:
+    records = run.records
+    ends = [place for place, record in enumerate(records) if isinstance(record, CellClosed) and record.number == at]
+    if not ends:
+        cells = len(run.stored_cells)
+        why = f"has {counted(cells, 'cell')}" if at > cells else "has no end of that cell"
+        raise UsageError(f"Run {run.info.run_id} cannot be forked at cell {at}: it {why}. Nothing was started.")
+    end = ends[0] + 1
+    until = next((place for place in range(end, len(records)) if isinstance(records[place], _GOES_ON)), len(records))
+    return (*records[:end], *(record for record in records[end:until] if not isinstance(record, _OF_MODEL)))

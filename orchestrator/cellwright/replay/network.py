@@ -1,0 +1,49 @@
+"""The network of a run, as its record has it.
+
+Flows in: a run. Flows out: a tape that answers as the world did. Decided here: that what may differ in
+texts may differ in what is sent, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from cellwright.egress import Tape
+from cellwright.egress.tape import Tells
+from cellwright.egress.traffic import Body, Request, Traffic
+from cellwright.record import Run
+from cellwright.record.records import Exchanged, KeptBody
+from cellwright.replay.may_differ import MayDiffer
+
+
+def tape_of(run: Run, tells: Tells, may_differ: MayDiffer) -> Tape:
+    """Return the answers that a run was given.
+
+    Args:
+        run: The record.
+        tells: Is told where a replay leaves the record.
+        may_differ: What in the body of a request does not count.
+    """
+    made = datetime.fromisoformat(run.info.created_at)
+
+    def load(sha256: str) -> bytes | None:
+        return run.blobs.read(sha256) if run.blobs.has(sha256) else None
+
+    def alike(recorded: bytes, now: bytes) -> bool:
+        one, two = recorded.decode("latin-1"), now.decode("latin-1")
+        return may_differ.plain(one, made).text == may_differ.plain(two, datetime.now(UTC)).text
+
+    return Tape(_traffic(run), load, tells, alike)
+
+
+def _traffic(run: Run) -> Iterator[Traffic]:
+    for record in run.records:
+        if isinstance(record, Exchanged):
+            request = Request(record.method, record.host, record.port, record.target, ())
+            said, came = _body(record.request_body), _body(record.body)
+            yield Traffic(request, said, record.status, record.reason, record.headers, came)
+
+
+def _body(kept: KeptBody) -> Body:
+    return Body(kept.size_bytes, kept.sha256, None)

@@ -1,0 +1,359 @@
+"""A run that is stopped at any of its records goes on: each call answered once, and nothing outside done twice."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.budget import Budget
+from cellwright.conversation import conversation_of
+from cellwright.errors import JournalCorrupt, ModelError, UsageError
+from cellwright.loop import Outcome, drive
+from cellwright.loop import run as run_loop
+from cellwright.model.base import OnDelta, Request, Response
+from cellwright.record import Blobs, read_run, verify
+from cellwright.record.journal import Journal
+from cellwright.record.records import (
+    CellRebuilt,
+    CopiedFile,
+    FileWritten,
+    ModelRequest,
+    Note,
+    RequestSent,
+    SessionOpened,
+)
+from cellwright.record.stored import digest_of
+from cellwright.replay.plan import Question, Rerun, plan_for
+from cellwright.replay.resume import Given, must_be_resumable, resume
+from cellwright.resuming import Driving, resume_by_model
+from cellwright.sandbox.base import Spec
+from cellwright.session import Session
+from cellwright.testing.fake_sandbox import FakeBackend
+from cellwright.testing.model import ScriptedModel, call, calls, response, says
+
+
+class Outside:
+    """What cells of a fake sandbox reach outside of it; a run that has a journal there knows of what is sent."""
+
+    def __init__(self) -> None:
+        self.done: list[int] = []
+        self.session: Session | None = None
+
+    def post(self, row: int) -> None:
+        if self.session is not None:
+            cell = self.session.executing
+            self.session.journal.append(
+                RequestSent(cell=cell, method="POST", host="outside.test", port=80, target=f"/{row}")
+            )
+        self.done.append(row)
+
+
+class Playing(ScriptedModel):
+    """Plays the turn that comes after those which are in the history: the same model, asked again after a crash."""
+
+    def __init__(self, turns: list[Response]) -> None:
+        super().__init__([])
+        self.turns = turns
+
+    async def respond(self, request: Request, on_delta: OnDelta) -> Response:  # noqa: ARG002 - no view
+        self.requests.append(request)
+        _must_be_legal(request)
+        ids = {item.get("id") for item in request.history}
+        come = [turn for turn in self.turns if {item.raw["id"] for item in turn.items} <= ids]
+        if len(come) == len(self.turns):
+            raise ModelError("It had finished.")
+        return self.turns[len(come)]
+
+
+def _must_be_legal(request: Request) -> None:
+    """As a real server is strict: each call is answered once, after it, and nothing else is answered."""
+    called: list[Any] = []
+    answered: list[Any] = []
+    for item in request.history:
+        if item.get("type") == "function_call":
+            called.append(item["call_id"])
+        elif item.get("type") == "function_call_output":
+            assert item["call_id"] in called
+            assert item["output"]
+            answered.append(item["call_id"])
+        elif item.get("type") == "message" and item.get("role") == "user":
+            assert sorted(called) == sorted(answered), "somebody speaks before all calls are answered"
+    assert sorted(called) == sorted(answered)
+
+
+OUTSIDE: Outside
+
+
+@pytest.fixture(autouse=True)
+def outside(monkeypatch: pytest.MonkeyPatch) -> Outside:
+    made = Outside()
+    monkeypatch.setattr(builtins, "outside", made, raising=False)
+    return made
+
+
+def turns() -> list[Response]:
+    careful = "for row in rows[1:]:\n    if row not in outside.done:\n        outside.post(row)\nlog(outside.done)"
+    return [
+        calls("rows = [1, 2, 3]\nlog(len(rows))", text="I begin."),
+        calls("if 1 not in outside.done:\n    outside.post(1)", "kept = 'kept'"),
+        calls(careful),
+        calls("log(kept)"),
+        says("All is entered."),
+    ]
+
+
+async def whole_run(outside: Outside, turns: list[Response]) -> Outcome:
+    """Do it without a crash, and return how that ended; its journal is what the tests cut."""
+    model = Playing(turns)
+    async with Session.open(driver="loop", task="Enter it.", model=model.name, backend=FakeBackend()) as session:
+        outside.session = session
+        outcome = await drive(session, model, "Enter it.")
+    outside.session = None
+    assert (outcome.status, outside.done) == ("done", [1, 2, 3])
+    return outcome
+
+
+def cut(folder: Path, to: Path, records: int, *, torn: bool = False) -> list[dict[str, Any]]:
+    """Make a run that was killed right after so many records, or while it wrote the next; return them."""
+    shutil.copytree(folder, to)
+    (to / "head.json").unlink()
+    lines = (to / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    rest = lines[records][: len(lines[records]) // 2] if torn and records < len(lines) else b""
+    (to / "journal.jsonl").write_bytes(b"".join(lines[:records]) + rest)
+    return [json.loads(line) for line in lines[:records]]
+
+
+async def resumed(folder: Path, model: ScriptedModel, rerun: Rerun) -> Outcome:
+    plan = plan_for(read_run(folder), rerun)
+    return await resume_by_model(folder, plan, Given(), Driving(model=model), backend=FakeBackend())
+
+
+@pytest.mark.parametrize("rerun", ["all", "safe", "recorded"])
+async def test_run_that_is_killed_after_any_record_comes_to_its_end(
+    outside: Outside, tmp_path: Path, rerun: Rerun
+) -> None:
+    script = turns()
+    whole = await whole_run(outside, script)
+    count = len((whole.run_dir / "journal.jsonl").read_bytes().splitlines())
+    for records in range(count):
+        for torn in (False, True):
+            folder = tmp_path / f"{records}-{torn}"
+            left = cut(whole.run_dir, folder, records, torn=torn)
+            outside.done = [int(one["target"][1:]) for one in left if one["type"] == "request_sent"]
+            outcome = await resumed(folder, Playing(script), rerun)
+            assert (outcome.status, outcome.summary) == ("done", "All is entered."), records
+            assert len(set(outside.done)) == len(outside.done), "something was entered twice"
+            if rerun == "all":
+                assert outside.done == [1, 2, 3], records
+            run = read_run(folder)
+            assert run.status == "done"
+            assert [cell.opened.number for cell in run.stored_cells] == list(range(1, len(run.stored_cells) + 1))
+            assert all(cell.closed is not None for cell in run.stored_cells)
+            assert verify(folder).status == "whole"
+
+
+async def test_every_crash_may_be_followed_by_another_in_the_run_that_goes_on(outside: Outside, tmp_path: Path) -> None:
+    script = turns()
+    whole = await whole_run(outside, script)
+    middle = next(n for n, one in enumerate(read_run(whole.run_dir).records) if isinstance(one, RequestSent)) + 1
+    first = tmp_path / "first"
+    cut(whole.run_dir, first, middle)
+    outside.done = [1]
+    again = await resumed(first, Playing(script), "all")
+    count = len((again.run_dir / "journal.jsonl").read_bytes().splitlines())
+    for records in range(middle, count):
+        folder = tmp_path / str(records)
+        cut(first, folder, records)
+        outside.done = [1]
+        outcome = await resumed(folder, Playing(script), "all")
+        assert (outcome.status, outside.done) == ("done", [1, 2, 3]), records
+
+
+async def test_cell_that_sent_something_is_not_executed_again_and_later_ones_are(outside: Outside) -> None:
+    script = turns()
+    whole = await whole_run(outside, script)
+    folder = whole.run_dir.parent / "stopped"
+    last_request = max(n for n, one in enumerate(read_run(whole.run_dir).records) if one.type == "model_request")
+    cut(whole.run_dir, folder, last_request)
+    model = Playing(script)
+    await resumed(folder, model, "safe")
+    rebuilt = [record for record in read_run(folder).records if isinstance(record, CellRebuilt)]
+    assert [(record.number, record.status, record.reason) for record in rebuilt] == [
+        (1, "ok", None),
+        (2, None, "It sent POST http://outside.test:80/1."),
+        (3, "ok", None),
+        (4, None, "It sent POST http://outside.test:80/2, POST http://outside.test:80/3."),
+        (5, "ok", None),
+    ]
+    told = str(model.requests[0].history[-1])
+    assert "Cells 1, 3, 5 were executed again, and gave what is in the record." in told
+    assert "Cell 4 was not executed again. It sent POST http://outside.test:80/2" in told
+    assert outside.done == [1, 2, 3]
+
+
+async def test_lost_cell_is_answered_with_what_is_known_and_with_what_it_gave_when_executed_again(
+    outside: Outside, tmp_path: Path
+) -> None:
+    script = turns()
+    whole = await whole_run(outside, script)
+    opened = [n for n, one in enumerate(read_run(whole.run_dir).records) if one.type == "cell_opened"]
+    for rerun, said in (("safe", False), ("all", True)):
+        cut(whole.run_dir, tmp_path / rerun, opened[3] + 1)
+        outside.done = [1]
+        model = Playing(script)
+        await resumed(tmp_path / rerun, model, rerun)  # type: ignore[arg-type]
+        answer = str([item for item in model.requests[0].history if item.get("type") == "function_call_output"][-1])
+        assert "This cell was running when the program that recorded it was stopped" in answer
+        assert ("It was executed again in the new sandbox" in answer and "[1, 2, 3]" in answer) is said
+
+
+async def test_call_that_nothing_was_done_about_waits_for_the_model_when_something_is_missing(
+    outside: Outside, tmp_path: Path
+) -> None:
+    script = turns()
+    whole = await whole_run(outside, script)
+    responses = [n for n, one in enumerate(read_run(whole.run_dir).records) if one.type == "model_response"]
+    cut(whole.run_dir, tmp_path / "run", responses[2] + 1)
+    outside.done = [1]
+    await resumed(tmp_path / "run", Playing(script), "safe")
+    run = read_run(tmp_path / "run")
+    (note,) = [record.text for record in run.records if isinstance(record, Note) and record.topic == "call"]
+    assert "this call was begun" in note
+    assert outside.done == [1]
+
+
+async def test_marked_cell_is_a_question_and_the_answer_counts(outside: Outside) -> None:
+    whole = await whole_run(outside, turns())
+    asked: list[Question] = []
+
+    def ask(question: Question) -> bool:
+        asked.append(question)
+        return question.cell.opened.number == 4
+
+    plan = plan_for(read_run(whole.run_dir), "ask", marked={1}, ask=ask)
+    assert [question.cell.opened.number for question in asked] == [1, 2, 4]
+    assert [planned.how for planned in plan.cells] == ["left", "left", "recorded", "live", "recorded"]
+
+
+async def test_files_restarts_and_what_was_copied_in_come_back(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("in")
+    async with Session.open(Spec(files=(tmp_path / "in.txt",)), backend=FakeBackend()) as session:
+        await session.execute("a = 1")
+        await session.restart()
+        await session.execute("b = 2")
+        await session.write_file("one.txt", b"1")
+        await session.write_file("two.txt", b"2")
+        await session.delete_file("one.txt")
+        session.conclude("failed")
+    backend = FakeBackend()
+    run = read_run(session.run_dir)
+    async with resume(session.run_dir, plan_for(run, "safe"), Given(), backend=backend) as again:
+        assert backend.made[0].files == {"in.txt": b"in", "two.txt": b"2"}
+        cell = await again.session.execute("log(('a' in globals(), b))")
+    assert (cell.number, cell.outputs[0].text) == (3, "(False, 2)")  # type: ignore[union-attr]
+    after = read_run(session.run_dir)
+    assert [record.type for record in after.records].count("file_written") == 2
+    assert [cell.opened.number for cell in after.stored_cells] == [1, 2, 3]
+    assert after.status == "done"
+
+
+async def test_nothing_is_brought_back_from_before_a_loss_that_the_run_lived_to_see() -> None:
+    backend = FakeBackend()
+    async with Session.open(backend=backend) as session:
+        await session.execute("a = 1")
+        backend.made[0].lose()
+        await session.execute("b = 2")
+        session.conclude("failed")
+    plan = plan_for(read_run(session.run_dir), "safe")
+    assert [planned.cell.opened.number for planned in plan.cells] == [2]
+
+
+async def test_run_that_is_done_or_that_somebody_writes_is_not_resumed() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        with pytest.raises(UsageError, match="is running: a process writes it"):
+            must_be_resumable(read_run(session.run_dir))
+    with pytest.raises(UsageError, match="is done: there is nothing left to do"):
+        must_be_resumable(read_run(session.run_dir))
+
+
+async def test_run_without_an_end_may_be_left_without_one(tmp_path: Path) -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        await session.execute("a = 1")
+    Journal.reopen(session.run_dir).leave()
+    cut(session.run_dir, tmp_path / "run", 3)
+    async with resume(
+        tmp_path / "run", plan_for(read_run(tmp_path / "run"), "safe"), Given(), backend=FakeBackend()
+    ) as r:
+        r.session.conclude(None)
+    assert read_run(tmp_path / "run").status == "open"
+
+
+async def test_history_is_read_back_as_it_was_sent(outside: Outside, tmp_path: Path) -> None:
+    """Item by item, as the digests of each request say; also in a run that was resumed."""
+    script = turns()
+    whole = await whole_run(outside, script)
+    opened = [n for n, one in enumerate(read_run(whole.run_dir).records) if one.type == "cell_opened"]
+    cut(whole.run_dir, tmp_path / "run", opened[2] + 1)
+    outside.done = [1]
+    await resumed(tmp_path / "run", Playing(script), "all")
+    for folder in (whole.run_dir, tmp_path / "run"):
+        run = read_run(folder)
+        asked = [(n, one) for n, one in enumerate(run.records) if isinstance(one, ModelRequest)]
+        assert len(asked) >= 5
+        for place, request in asked:
+            read = conversation_of(replace(run, lines=run.lines[:place]))
+            items = [*read.history, *(read.answers[call.call_id] for call in read.calls), *read.after]
+            assert tuple(digest_of(item) for item in items) == request.input
+
+
+async def test_model_that_had_spent_its_budget_goes_on_where_it_was(outside: Outside) -> None:
+    script = turns()
+    wrap_up = says("Half of it is done.")
+    spent = await run_loop(
+        "Enter it.", model=ScriptedModel([*script[:2], wrap_up]), budget=Budget(turns=2), backend=FakeBackend()
+    )
+    assert (spent.status, spent.summary) == ("budget", "Half of it is done.")
+    model = Playing(script)
+    outcome = await resumed(spent.run_dir, model, "safe")
+    assert (outcome.status, outcome.turns, outside.done) == ("done", 6, [1, 2, 3])
+    assert "Half of it is done." not in str(model.requests[0].history)
+    assert "This run had ended budget (The budget was spent (2 turns)), at " in str(model.requests[0].history[-1])
+
+
+async def test_response_that_nothing_was_done_with_is_asked_for_again(outside: Outside) -> None:
+    script = turns()
+    cut_off = response(call('{"code": "outside.post(9'), status="incomplete", reason="max_output_tokens")
+    failed = await run_loop("Enter it.", model=ScriptedModel([script[0], cut_off]), backend=FakeBackend())
+    assert failed.status == "failed"
+    outcome = await resumed(failed.run_dir, Playing(script), "safe")
+    assert (outcome.status, outside.done) == ("done", [1, 2, 3])
+
+
+async def test_what_the_run_does_not_keep_is_told() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        session.journal.append(FileWritten(path="big.bin", sha256="0" * 64, size_bytes=1, kept=False))
+        session.journal.append(Note(topic="attached", text="Somebody attached."))
+        session.conclude("failed")
+    plan = plan_for(read_run(session.run_dir), "safe")
+    async with resume(session.run_dir, plan, Given(), backend=FakeBackend()) as again:
+        assert not again.rebuilt.is_complete
+        assert "The file big.bin was too large for the run to keep, and is not there." in again.words
+        assert "Somebody had attached a Jupyter client" in again.words
+
+
+async def test_file_that_the_run_says_was_copied_in_cannot_leave_its_folder() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        session.journal.blob(b"x")
+        entered = CopiedFile(path="../out.txt", size_bytes=1, sha256=Blobs.name(b"x"), kept=True)
+        session.journal.append(SessionOpened(session_id="s", ready_ms=1, files=(entered,)))
+        session.conclude("failed")
+    plan = plan_for(read_run(session.run_dir), "safe")
+    with pytest.raises(JournalCorrupt, match=r"which is no file of a home\. Nothing ran\."):
+        async with resume(session.run_dir, plan, Given(), backend=FakeBackend()):
+            pass
