@@ -21,7 +21,11 @@ from cellwright_kernel import sentences
 from cellwright_kernel.devtools import Devtools, DevtoolsError, NotAnswered, Refused
 from cellwright_kernel.navigation import navigation_of
 
-_SETTLE_S = 2.0
+_BEGINS_S = 2.0
+"""How long a new page has to begin."""
+_SETTLE_S = 5.0
+"""How long a window's bounds may take to rest while its page answers; 0.1 s is usual, and on a machine with four times its work
+2 s were too little: popups stayed a pixel short."""
 _LOOK_EVERY_S = 0.02
 _POPUP_SLACK = 8
 """Pixels. A popup that is further off than this was resized on purpose."""
@@ -224,7 +228,7 @@ class Windows:
             session = str(attached["sessionId"])
             self._page_of[session] = target["targetId"]
             # while the page waits for a server it is not answered, but begins, and tells of that
-            await self._devtools.call("Page.enable", session, _SETTLE_S)
+            await self._devtools.call("Page.enable", session, _BEGINS_S)
             window = await self._devtools.call("Browser.getWindowForTarget", targetId=target["targetId"])
             if window["windowId"] in self._seen:
                 return None

@@ -303,5 +303,6 @@ async def test_its_socket_is_made_anew_when_a_cell_has_removed_it_and_the_deskto
         ended = await session.execute(
             "import subprocess; subprocess.run(['pkill', 'Xvnc']); import time; time.sleep(1)"
         )
-        assert "Display and browser were started again" in ended.text
-        assert (await session.execute("log(clipboard.read())")).text.endswith("kept")
+        after = await session.execute("log(clipboard.read())")
+        assert "Display and browser were started again" in ended.text + after.text  # a busy machine needs more than a second
+        assert after.text.endswith("kept")
