@@ -304,5 +304,6 @@ async def test_its_socket_is_made_anew_when_a_cell_has_removed_it_and_the_deskto
             "import subprocess; subprocess.run(['pkill', 'Xvnc']); import time; time.sleep(1)"
         )
         after = await session.execute("log(clipboard.read())")
-        assert "Display and browser were started again" in ended.text + after.text  # a busy machine needs more than a second
+        # a busy machine needs more than a second
+        assert "Display and browser were started again" in ended.text + after.text
         assert after.text.endswith("kept")
