@@ -20,6 +20,9 @@ from cellwright.record.journal import Journal
 
 REQUESTS: Final = 1000
 """Most records of requests of one cell, or of the time between two; a page of a newspaper makes some 300."""
+_TARGET_CHARS: Final = 2000
+_UNREAD: Final = "CONNECT"
+"""Stands for a request that cannot be read, or is not recorded by itself."""
 
 
 class Outgoing:
@@ -36,6 +39,7 @@ class Outgoing:
         self._cell: int | None = None
         self._recorded = Counter[int | None]()
         self._exchanged = Counter[int | None]()
+        self._sent = Counter[int | None]()
         self._more: dict[int | None, records.EgressMore] = {}
         self.is_quiet = False
         """True while nothing goes out and the run has all of it already: nothing is recorded then."""
@@ -48,7 +52,7 @@ class Outgoing:
         if cell != self._cell:
             self.settle()
             self._cell = cell
-            del self._recorded[None], self._exchanged[None]
+            del self._recorded[None], self._exchanged[None], self._sent[None]
         return partial(self._note, cell)
 
     def _note(self, cell: int | None, request: EgressRequest) -> None:
@@ -62,9 +66,8 @@ class Outgoing:
     def request(self, request: Request) -> int | None:
         """A request in clear is about to go out, of the cell that runs; where it may change something, that is on disk before."""
         cell = self._executing()
-        if not (request.changes_nothing or self.is_quiet):
-            method, host, port, target = request.method, request.host, request.port, request.target
-            self._journal.append(records.RequestSent(cell=cell, method=method, host=host, port=port, target=target))
+        if not request.changes_nothing:
+            self._is_about_to_send(cell, request.method, request.host, request.port, request.target[:_TARGET_CHARS])
         return cell
 
     def response(self, traffic: Traffic, cell: int | None) -> None:
@@ -90,11 +93,19 @@ class Outgoing:
 
     def unread(self, host: str, port: int) -> None:
         """What is about to go out cannot be read: it may change anything."""
-        if not self.is_quiet:
-            self._journal.append(records.RequestSent(cell=self._executing(), method="CONNECT", host=host, port=port))
+        self._is_about_to_send(self._executing(), _UNREAD, host, port)
+
+    def _is_about_to_send(self, cell: int | None, method: str, host: str, port: int, target: str = "") -> None:
+        """Record it, as long as the cell has had few recorded; behind the last one stands that anything may have followed."""
+        if self.is_quiet or self._sent[cell] > REQUESTS:
+            return
+        self._sent[cell] += 1
+        if self._sent[cell] > REQUESTS:
+            method, target = _UNREAD, ""
+        self._journal.append(records.RequestSent(cell=cell, method=method, host=host, port=port, target=target))
 
     def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
-        if body.data:
+        if body.data and not self._journal.would_hide(body.data.decode("latin-1")):
             self._journal.blob(body.data, cell=cell)
         kept = body.size_bytes == 0 or self._journal.keeps(body.sha256)
         return records.KeptBody(size_bytes=body.size_bytes, sha256=body.sha256, kept=kept)

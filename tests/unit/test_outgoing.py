@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
+import pytest
+
 from cellwright.egress import EgressRequest
-from cellwright.egress.traffic import Request
+from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.outgoing import REQUESTS, Outgoing
 from cellwright.record.journal import open_run
 from cellwright.record.reader import read_run
-from cellwright.record.records import Egress, EgressMore, RequestSent
+from cellwright.record.records import Egress, EgressMore, Exchanged, RequestSent
 from cellwright.record.totals import totals_of
-from cellwright.sandbox.base import Spec
+from cellwright.sandbox.base import SecretSpec, Spec
+from cellwright.secret_uses import secrets_of
 
 ASKED = EgressRequest(
     method="GET",
@@ -83,3 +87,35 @@ def test_nothing_is_recorded_while_the_record_itself_answers() -> None:
         began_quiet(ASKED)  # what came while it was quiet stays unrecorded
         outgoing.unread("example.com", 443)
     assert [type(record) for record in read_run(journal.folder).records[:-1]] == [RequestSent]
+
+
+def post(number: int) -> Request:
+    return Request("POST", "example.com", 80, f"/{number}?{'q' * 5000}", ())
+
+
+def test_a_cell_that_sends_without_end_does_not_fill_the_run() -> None:
+    executing: list[int | None] = [1]
+    with open_run(session_id="s", driver="library", spec=Spec()) as journal:
+        outgoing = Outgoing(journal, lambda: executing[0])
+        for number in range(REQUESTS + 40):
+            outgoing.request(post(number))
+            outgoing.unread("example.com", 443)
+        executing[0] = 2
+        outgoing.request(post(0))
+    sent = [record for record in read_run(journal.folder).records if isinstance(record, RequestSent)]
+    assert [one.cell for one in sent] == [1] * (REQUESTS + 1) + [2]
+    assert max(len(one.target) for one in sent) == 2000
+    assert (sent[REQUESTS].method, sent[REQUESTS].target) == ("CONNECT", "")  # what follows may be anything
+
+
+@pytest.mark.parametrize("said", [b"pw=p%40ss+word%21", b'{"pw": "p@ss word!"}', b"cEBzcyB3b3JkIQ=="])
+def test_a_body_with_a_secret_in_any_form_is_not_kept(said: bytes) -> None:
+    secrets = secrets_of(Spec(secrets=(SecretSpec(name="ONE"),)), {"ONE": "p@ss word!"})
+    with open_run(session_id="s", driver="library", spec=Spec(), secrets=secrets) as journal:
+        outgoing = Outgoing(journal, lambda: 1)
+        for data in (said, b"nothing of it"):
+            body = Body(len(data), hashlib.sha256(data).hexdigest(), data)
+            outgoing.response(Traffic(post(1), body, 200, "", (), body), 1)
+    kept = [one.request_body.kept for one in read_run(journal.folder).records if isinstance(one, Exchanged)]
+    assert kept == [False, True]
+    assert [path.read_bytes() for path in (journal.folder / "blobs").iterdir()] == [b"nothing of it"]

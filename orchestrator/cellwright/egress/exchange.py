@@ -34,7 +34,7 @@ from cellwright.egress.relay import Side, relay
 from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, is_public, plain
 from cellwright.egress.tape import Tape
 from cellwright.egress.tunnelled import says_http
-from cellwright.egress.witness import Hears, Witness
+from cellwright.egress.witness import Witness
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 """Turns a host name into addresses; raises OSError when there are none."""
@@ -113,10 +113,10 @@ class Exchange:
         timeouts: Timeouts,
         placeholders: Placeholders,
         tls: Tls,
-        hears: Hears | None = None,
+        witness: Callable[[str, int], Witness] | None = None,
         tape: Tape | None = None,
     ) -> None:
-        self._hears = hears
+        self._witness = witness
         self._tape = tape
         self._inside = inside
         self._outside: Side | None = None
@@ -153,6 +153,8 @@ class Exchange:
             raise
         finally:
             if self._outside is not None:
+                if self._outside.witness is not None:
+                    self._outside.witness.close()
                 await self._outside.close()
 
     def outcome(self) -> EgressRequest | None:
@@ -183,8 +185,8 @@ class Exchange:
         self._outside = outside = await (
             self._connect(target, way) if self._tape is None else self._answered(self._tape, target)
         )
-        if self._hears is not None:
-            outside.witness = Witness(target.host, target.port, self._hears)
+        if self._witness is not None:
+            outside.witness = self._witness(target.host, target.port)
         if target.method == "CONNECT":
             self._placeholders.refuse(head_of(request), "the head", target.host, target.port)
             await self._inside.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))

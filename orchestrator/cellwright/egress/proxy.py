@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Self
@@ -22,7 +23,8 @@ from cellwright.egress.placeholders import Placeholders
 from cellwright.egress.relay import Side
 from cellwright.egress.rules import Address, AllowList
 from cellwright.egress.tape import Tape
-from cellwright.egress.witness import Hears
+from cellwright.egress.traffic import Room
+from cellwright.egress.witness import Hears, Witness
 from cellwright.secrets import NONE, Secrets
 
 MOST_CONNECTIONS: Final = 256
@@ -71,7 +73,7 @@ class EgressProxy:
         self._resolve = resolve or _ask_system
         self._placeholders = Placeholders(secrets)
         self._tls = tls or Tls()
-        self._hears = hears
+        self._witness = None if hears is None else partial(Witness, hears=hears, room=Room())
         self._tape = tape
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
@@ -137,7 +139,7 @@ class EgressProxy:
             timeouts=self._timeouts,
             placeholders=self._placeholders,
             tls=self._tls,
-            hears=self._hears,
+            witness=self._witness,
             tape=None if self._tape is None or self._tape.is_lifted else self._tape,
         )
         try:

@@ -17,7 +17,8 @@ from typing import Final, Protocol
 import h11
 
 from cellwright.counted import counted
-from cellwright.egress.traffic import Body, Gathering, Headers, Request, Traffic
+from cellwright.egress.traffic import BODY_BYTES, Body, Gathering, Headers, Request, Room, Traffic
+from cellwright.errors import CellwrightError
 
 _CHUNK: Final = 64 * 1024
 _NOT_PASSED_ON: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})
@@ -79,10 +80,22 @@ class Tape:
         return await asyncio.open_connection(sock=near)
 
     async def _serve(self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering = _Answering(host, port, reader, writer, self._answer)
         try:
-            await _Answering(host, port, reader, writer, self._answer).run()
+            await answering.run()
         except h11.RemoteProtocolError:
-            self._tells(f"{host}:{port} was spoken to in a way that is not recorded: encrypted, usually.", matters=True)
+            if answering.has_begun:
+                self._tells(f"A request to {host}:{port} broke off.", matters=False)
+            else:
+                self._tells(
+                    f"{host}:{port} was spoken to in a way that is not recorded: encrypted, usually.", matters=True
+                )
+        except (
+            CellwrightError,
+            h11.LocalProtocolError,
+            ValueError,
+        ) as error:  # a record that is not whole, or made by hand
+            self._tells(f"What the record says of {host}:{port} cannot be given: {error}", matters=True)
         except OSError:
             pass  # who asked has gone
         finally:
@@ -147,11 +160,14 @@ class _Answering:
         self._writer = writer
         self._answer = answer
         self._conn = h11.Connection(h11.SERVER)
+        self.has_begun = False
+        """Whether the head of a request has come."""
 
     async def run(self) -> None:
         """Answer until either side closes."""
         while isinstance(event := await self._next(), h11.Request):
-            body = Gathering()
+            self.has_begun = True
+            body = Gathering(Room(BODY_BYTES))
             while isinstance(piece := await self._next(), h11.Data):
                 body.add(bytes(piece.data))
             request = Request(event.method.decode("latin-1"), *self._place, event.target.decode("latin-1"), ())

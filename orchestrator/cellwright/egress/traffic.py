@@ -12,6 +12,8 @@ from typing import Final
 
 BODY_BYTES: Final = 8 * 1024**2
 """Most of a body that is kept; a larger one is counted only."""
+COMING_BYTES: Final = 64 * 1024**2
+"""Most that is held of bodies which are still coming, of all connections of a session; one that finds no room is counted only."""
 
 Headers = tuple[tuple[str, str], ...]
 """Names and values in order, of latin-1 text, as HTTP has them."""
@@ -59,24 +61,59 @@ class Traffic:
     body: Body
 
 
-class Gathering:
-    """A body that is coming."""
+class Room:
+    """How many bytes of bodies that are still coming are held at once, of all connections of a session.
 
-    def __init__(self) -> None:
+    Args:
+        most_bytes: So many.
+    """
+
+    def __init__(self, most_bytes: int = COMING_BYTES) -> None:
+        self._left = most_bytes
+
+    def take(self, size: int) -> bool:
+        """Take so many bytes of it; False, and nothing is taken, when there are not as many left."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def give(self, size: int) -> None:
+        """Give back what was taken."""
+        self._left += size
+
+
+class Gathering:
+    """A body that is coming.
+
+    Args:
+        room: What its bytes are taken from.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
         self._hash = hashlib.sha256()
-        self._pieces: list[bytes] | None = []
+        self._held: bytearray | None = bytearray()
         self._size = 0
 
     def add(self, data: bytes) -> None:
         """Take the next piece of it."""
         self._hash.update(data)
         self._size += len(data)
-        if self._pieces is not None:
-            self._pieces.append(data)
-            if self._size > BODY_BYTES:
-                self._pieces = None
+        if self._held is None:
+            return
+        if self._size <= BODY_BYTES and self._room.take(len(data)):
+            self._held += data
+        else:
+            self.drop()
 
     def body(self) -> Body:
         """Return it, as far as it has come."""
-        data = None if self._pieces is None else b"".join(self._pieces)
+        data = None if self._held is None else bytes(self._held)
         return Body(self._size, self._hash.hexdigest(), data)
+
+    def drop(self) -> None:
+        """Hold its bytes no longer; may be called more than once."""
+        if self._held is not None:
+            self._room.give(len(self._held))
+            self._held = None

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import h11
 
-from cellwright.egress.traffic import Gathering, Headers, Request, Traffic
+from cellwright.egress.traffic import Gathering, Headers, Request, Room, Traffic
 
 _HEAD_BYTES: Final = 64 * 1024
 _SWITCHED: Final = 101
@@ -38,9 +38,10 @@ class Witness:
         host: Where it leads.
         port: The same.
         hears: Who is told.
+        room: What the bytes of bodies are taken from.
     """
 
-    def __init__(self, host: str, port: int, hears: Hears) -> None:
+    def __init__(self, host: str, port: int, hears: Hears, room: Room) -> None:
         self._host = host
         self._port = port
         self._hears = hears
@@ -49,10 +50,12 @@ class Witness:
         self._request: Request | None = None
         self._cell: int | None = None
         self._response: h11.Response | None = None
-        self._sent = self._came = Gathering()
+        self._room = room
+        self._sent, self._came = Gathering(room), Gathering(room)
+        self._waiting: int | None = None  # bytes that came behind a request whose response has not ended
         self._has_told = False
         self.understands = True
-        """False once something passed that is no HTTP in clear."""
+        """False once something passed that is no HTTP in clear, or more than is held of it."""
 
     def sent(self, data: bytes) -> None:
         """Look at bytes that are about to go out."""
@@ -72,12 +75,27 @@ class Witness:
             take(data)
         except h11.ProtocolError:
             self.understands = False
+        if not self.understands:
+            self.close()
+
+    def close(self) -> None:
+        """Look no further, and hold nothing any more; may be called more than once."""
+        self.understands = False
+        for gathering in (self._sent, self._came):
+            gathering.drop()
+        self._out, self._in = h11.Connection(h11.SERVER), h11.Connection(h11.CLIENT)  # with nothing in them
 
     def _take_out(self, data: bytes) -> None:
-        if data:
+        if self._waiting is not None:
+            self._waiting += len(data)  # h11 takes any number of bytes while it waits, without a word
+            self.understands = self._waiting <= _HEAD_BYTES
+        if data and self.understands:
             self._out.receive_data(data)
         while self.understands:
             match self._out.next_event():
+                case h11.PAUSED:
+                    self._waiting = len(self._out.trailing_data[0]) if self._waiting is None else self._waiting
+                    return
                 case h11.Request() as event:
                     self._begin(event)
                 case h11.Data(data=piece):
@@ -90,7 +108,7 @@ class Witness:
     def _begin(self, event: h11.Request) -> None:
         method, target = event.method.decode("latin-1"), event.target.decode("latin-1")
         self._request = Request(method, self._host, self._port, target, _headers(event.headers.raw_items()))
-        self._sent, self._came, self._response = Gathering(), Gathering(), None
+        self._sent, self._came, self._response = Gathering(self._room), Gathering(self._room), None
         # of the other side's state only what a response means to it counts: whether it has a body, and may switch
         asks = [(name, value) for name, value in event.headers if name in {b"upgrade", b"connection", b"host"}]
         self._in.send(
@@ -131,6 +149,8 @@ class Witness:
             ),
             self._cell,
         )
+        self._sent.drop()
+        self._came.drop()
         self._next()
 
     def _next(self) -> None:
@@ -145,6 +165,7 @@ class Witness:
             self.understands = False
             return
         self._out.start_next_cycle()
+        self._waiting = None
         self._take_out(b"")
 
 

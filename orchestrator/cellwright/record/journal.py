@@ -193,6 +193,10 @@ class Journal:
                 self._sync.wrote(self._blobs.path(sha256))
         return sha256
 
+    def would_hide(self, text: str) -> bool:
+        """Return whether a text holds the value of a secret, in any form that is hidden in records."""
+        return bool(self._hider) and self._hider.hide(text) != text
+
     def keeps(self, sha256: str) -> bool:
         """Return whether the blob of this hash is on disk."""
         return self._blobs.has(sha256)

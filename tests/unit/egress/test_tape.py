@@ -144,3 +144,24 @@ async def test_tape_that_is_lifted_answers_no_more_and_ends_its_connections() ->
     assert bench.tape.is_lifted
     writer.close()
     await writer.wait_closed()
+
+
+async def test_a_request_that_breaks_off_is_told_and_does_not_matter() -> None:
+    bench = Bench()
+    reader, writer = await bench.tape.connect("x.test", 80)
+    writer.write(b"POST / HTTP/1.1\r\nHost: x.test\r\nContent-Length: 9\r\n\r\n1234")
+    writer.write_eof()
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+    assert bench.missed == ["? A request to x.test:80 broke off."]
+
+
+async def test_an_answer_that_is_no_http_is_told() -> None:
+    bench = Bench(traffic("GET", "/", b"", 200, b"", headers=(("Bad header", "x"),)))
+    reader, writer = await bench.tape.connect("x.test", 80)
+    writer.write(b"GET / HTTP/1.1\r\nHost: x.test\r\n\r\n")
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+    assert [said.partition(":80")[0] for said in bench.missed] == ["! What the record says of x.test"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cellwright.egress.traffic import BODY_BYTES, Request, Traffic
+from cellwright.egress.traffic import BODY_BYTES, Request, Room, Traffic
 from cellwright.egress.witness import Witness
 
 Talk = list[tuple[str, bytes]]
@@ -65,7 +65,7 @@ class Told:
 
 def listen(talk: Talk, cut: Callable[[bytes], list[bytes]] = lambda data: [data]) -> tuple[Told, Witness]:
     told = Told()
-    witness = Witness("x.test", 80, told)
+    witness = Witness("x.test", 80, told, Room())
     for way, data in talk:
         for piece in cut(data):
             (witness.sent if way == ">" else witness.received)(piece)
@@ -147,3 +147,42 @@ def test_an_answer_before_the_whole_request_is_the_last() -> None:
     told, witness = listen([begun, ("<", b"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n"), (">", b"2345678")])
     assert told.short() == [("POST", "/", b"1", 400, b"")]
     assert (witness.understands, told.opaque) == (False, [("x.test", 80)])
+
+
+def held_bytes(witness: Witness) -> int:
+    bodies = [gathering._held or b"" for gathering in (witness._sent, witness._came)]
+    waiting = [connection.trailing_data[0] for connection in (witness._out, witness._in)]
+    return sum(len(part) for part in (*bodies, *waiting))
+
+
+@pytest.mark.parametrize("flood", [b"x" * 65536, GET[0][1] * 1000])
+def test_what_is_sent_behind_a_request_that_is_never_answered_is_not_held(flood: bytes) -> None:
+    told, witness = listen([GET[0], *[(">", flood)] * 100])
+    assert (witness.understands, told.opaque, held_bytes(witness)) == (False, [("x.test", 80)], 0)
+
+
+def test_bodies_that_are_still_coming_share_a_room_and_give_it_back() -> None:
+    room = Room(100)
+    head = b"POST / HTTP/1.1\r\nHost: x.test\r\nContent-Length: 60\r\n\r\n"
+    told = Told()
+    first, second, third = (Witness("x.test", 80, told, room) for _ in range(3))
+    first.sent(head + b"a" * 60)
+    second.sent(head + b"b" * 60)  # finds no room
+    for witness in (first, second):
+        witness.received(b"HTTP/1.1 204 No Content\r\n\r\n")
+    third.sent(head + b"c" * 60)
+    third.received(b"HTTP/1.1 204 No Content\r\n\r\n")
+    assert [one.request_body.data for one in told.traffic] == [b"a" * 60, None, b"c" * 60]
+    assert [one.request_body.size_bytes for one in told.traffic] == [60, 60, 60]
+    assert room.take(100)
+
+
+def test_a_connection_that_ends_gives_back_what_it_held() -> None:
+    room = Room(100)
+    witness = Witness("x.test", 80, Told(), room)
+    witness.sent(b"POST / HTTP/1.1\r\nHost: x.test\r\nContent-Length: 60\r\n\r\n" + b"a" * 59)
+    assert not room.take(100)
+    witness.close()
+    witness.close()
+    assert room.take(100)
+    assert not room.take(1)
