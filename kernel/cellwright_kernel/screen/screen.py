@@ -8,7 +8,6 @@ that the caller can be interrupted at any moment, and gets an answer also when t
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
@@ -24,7 +23,7 @@ from cellwright_kernel.screen.pages import Pages
 from cellwright_kernel.screen.pictures import OwnConnection, Pictures
 from cellwright_kernel.screen.reading import Reading
 from cellwright_kernel.screen.stillness import Settled, settle
-from cellwright_kernel.screen.text import Match, Matches, Word, lines, matches
+from cellwright_kernel.screen.text import Match, Matches, Word, lines, matches, read_instead
 
 _LONGEST_S: Final = 600.0
 _MOST_ACROSS: Final = 8192
@@ -161,7 +160,9 @@ class Screen:
         """Read the screen and return where `text` stands, in reading order; case and white space make no difference.
 
         Returns:
-            A list of matches, each with `text`, `box`, `center` and `confidence`; empty when it is nowhere.
+            A list of matches, each with `text`, `box`, `center` and `confidence`; empty when it is nowhere: then `[0]` raises
+            LookupError, with what was read instead. Text is read in English: words with accents, and letters of more than
+            some 40 pixels, are often misread.
 
         Raises:
             TypeError: `text` is no `str`.
@@ -272,7 +273,4 @@ def _whole(region: Sequence[float] | None) -> Box | None:
 
 
 def _not_there(text: str, timeout: float, words: Sequence[Word]) -> str:
-    read = [" ".join(word.text for word in line) for line in lines(words)]
-    alike = difflib.get_close_matches(text, read, n=3, cutoff=0.4)
-    hint = f" Most alike: {', '.join(map(repr, alike))}." if alike else ""
-    return f"{text!r} did not appear on the screen within {timeout:g} s; {len(words)} words were read.{hint}"
+    return f"{text!r} did not appear on the screen within {timeout:g} s; {read_instead(text, lines(words))}"

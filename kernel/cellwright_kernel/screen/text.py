@@ -6,11 +6,12 @@ in one line, and that case, white space and typographic forms of quotes and dash
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import unicodedata
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, SupportsIndex, overload
 
 from cellwright_kernel.boxes import Box, around
 
@@ -66,6 +67,23 @@ class Match:
 class Matches(list[Match]):
     """The places where a text stands, in reading order; empty when it was not read anywhere."""
 
+    missing: str = "There is no match."
+    """What to say where there is none."""
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Match: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Match]: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> Match | list[Match]:
+        """Like a list's.
+
+        Raises:
+            LookupError: it is empty; with what is most alike.
+        """
+        if not self and not isinstance(at, slice):
+            raise LookupError(self.missing)
+        return super().__getitem__(at)
+
     def __await__(self) -> Generator[None, None, Matches]:
         """So that `await screen.find_text(...)` is right as well."""
         return self
@@ -84,8 +102,20 @@ def matches(words: Iterable[Word], wanted: str) -> Matches:
     sought = _plain(wanted)
     if not sought:
         raise ValueError("There is no text to look for: it is empty.")
-    found = [match for line in lines(words) for match in _in_line(line, sought)]
-    return Matches(sorted(found, key=lambda match: (match.box[1] // 10, match.box[0])))
+    rows = lines(words)
+    found = [match for line in rows for match in _in_line(line, sought)]
+    all_of_them = Matches(sorted(found, key=lambda match: (match.box[1] // 10, match.box[0])))
+    if not found:
+        all_of_them.missing = f"{wanted!r} was not read on the screen; {read_instead(wanted, rows)}"
+    return all_of_them
+
+
+def read_instead(wanted: str, rows: Sequence[Sequence[Word]]) -> str:
+    """Return what to say of lines among which a text is not: how much was read, and what of it is most alike."""
+    read = [" ".join(word.text for word in line) for line in rows]
+    alike = difflib.get_close_matches(wanted, read, n=3, cutoff=0.4)
+    hint = f" Most alike: {', '.join(map(repr, alike))}." if alike else ""
+    return f"{sum(map(len, rows))} words were read.{hint} Letters with accents and very large ones are often misread; `ui.find` reads none."
 
 
 def lines(words: Iterable[Word]) -> list[list[Word]]:

@@ -50,3 +50,15 @@ def test_an_empty_text_is_refused() -> None:
 def test_what_is_no_text_is_refused(wanted: object) -> None:
     with pytest.raises(TypeError, match=r"^The text to look for is a str; it was "):
         matches(_WORDS, wanted)  # type: ignore[arg-type]
+
+
+def test_the_first_of_no_matches_says_what_was_read_instead() -> None:
+    words = [Word("Submit", (10, 10, 60, 20), 90.0), Word("form", (75, 10, 40, 20), 90.0)]
+    none = matches(words, "Submot")
+    assert list(none) == []
+    assert none[:1] == []
+    with pytest.raises(
+        LookupError, match=r"^\"?'Submot' was not read on the screen; 2 words were read. Most alike: 'Submit form'\."
+    ):
+        none[0]
+    assert matches(words, "submit")[0].text == "Submit"
