@@ -20,6 +20,7 @@ from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.record.journal import Journal
 from cellwright.record.records import CellOpened
 from cellwright.running import OnEvent, RunningCell, not_executable
+from cellwright.sandbox.base import Sandbox
 from cellwright.screen import Screen
 from cellwright.secret_uses import SecretUses
 from cellwright_kernel.wire import Cell
@@ -87,10 +88,14 @@ class Executor:
         finally:
             self._touch()
 
-    async def again(self, ongoing: Ongoing, deadline_s: float) -> Cell:
-        """Execute a cell of the record for what it leaves in a new sandbox, and return it closed; nothing is recorded here."""
+    async def again(self, ongoing: Ongoing, deadline_s: float, *, within: Sandbox) -> Cell:
+        """Execute a cell of the record for what it leaves in a new sandbox, and return it closed; nothing is recorded here.
+
+        Raises:
+            SandboxLost: That sandbox is no more. No other takes its place: what earlier cells left would not be in it.
+        """
         try:
-            await self._lease.living()
+            self._lease.still(within)
             started = time.monotonic()
             ongoing.running = running = RunningCell([], None)
             if (fault := self._not_to_be_posted(ongoing.cell)) is not None:

@@ -31,7 +31,7 @@ from cellwright.record.journal import Journal, open_run
 from cellwright.record.run_info import Driver, RunEnd, now
 from cellwright.running import OnEvent, check_size
 from cellwright.sandbox import backend_named
-from cellwright.sandbox.base import Backend, SandboxInfo, Spec
+from cellwright.sandbox.base import Backend, Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.secret_uses import SecretUses, secrets_of
 from cellwright_kernel.wire import Cell, FileInfo, Language, PictureDifference, PicturePair
@@ -155,6 +155,10 @@ class Session:
         """What is in force in its sandbox."""
         return self._lease.sandbox.info
 
+    def sandbox(self, begun: Sandbox | None = None) -> Sandbox:
+        """Return its sandbox of now. Raises SandboxLost where that is not the one that something was begun in, or has ended."""
+        return self._lease.sandbox if begun is None else self._lease.still(begun)
+
     @property
     def executing(self) -> int | None:
         """Number of the cell that is running; None when idle."""
@@ -233,21 +237,23 @@ class Session:
         return ongoing
 
     async def execute_again(
-        self, number: int, code: str, *, language: Language, deadline_s: float, interrupt_after_s: float | None = None
+        self, opened: records.CellOpened, *, within: Sandbox, deadline_s: float, interrupt_after_s: float | None = None
     ) -> Cell:
         """Execute a cell that the run has already, for what it leaves in a new sandbox; nothing is recorded.
 
         Args:
-            number: The cell's.
-            code: As with `execute`, as are the language and the deadline.
-            language: See there.
-            deadline_s: See there.
+            opened: The cell.
+            within: The sandbox that what was before it was brought back in; no other takes its place.
+            deadline_s: As with `execute`.
             interrupt_after_s: Seconds after which it is interrupted, as it was then; absent: it is not.
+
+        Raises:
+            SandboxLost: That sandbox is no more.
         """
         self._refuse()
-        cell = Cell(number=number, language=language, code=code, started_at=now())
+        cell = Cell(number=opened.number, language=opened.language, code=opened.code, started_at=now())
         self._ongoing = ongoing = Ongoing(cell, self._lease, self.journal)
-        ongoing.ends_with(ending := asyncio.ensure_future(self._executor.again(ongoing, deadline_s)))
+        ongoing.ends_with(ending := asyncio.ensure_future(self._executor.again(ongoing, deadline_s, within=within)))
         if interrupt_after_s is not None:
             await asyncio.wait({ending}, timeout=interrupt_after_s)
             await ongoing.interrupt()
@@ -290,14 +296,14 @@ class Session:
             with self._or_closed():
                 await self._ongoing.interrupt()
 
-    async def restart(self, language: Language = "python", *, is_recorded: bool = False) -> None:
+    async def restart(self, language: Language = "python", *, again_in: Sandbox | None = None) -> None:
         """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`.
 
-        With `is_recorded` the run has it already, here as below, and does not get it once more.
+        With `again_in` the run has it already, here as below: it is done again in this sandbox and no other, unrecorded.
         """
-        async with self._used(may_replace=self.executing is None) as door:
+        async with self._used(again_in, may_replace=self.executing is None) as door:
             await door.restart(language)
-            if not is_recorded:
+            if again_in is None:
                 self.journal.append(records.KernelRestarted(language=language))
 
     async def screenshot(self) -> bytes:
@@ -322,22 +328,22 @@ class Session:
         async with self._used() as door:
             return b"".join([chunk async for chunk in door.read_file(path)])
 
-    async def write_file(self, path: str, data: bytes, *, is_recorded: bool = False) -> None:
+    async def write_file(self, path: str, data: bytes, *, again_in: Sandbox | None = None) -> None:
         """Write a file into the sandbox's home."""
-        async with self._used() as door:
+        async with self._used(again_in) as door:
             await door.write_file(path, data)
-            if is_recorded:
+            if again_in is not None:
                 return
             sha256 = await asyncio.to_thread(self.journal.blob, data)
             self.journal.append(
                 records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=self.journal.keeps(sha256))
             )
 
-    async def delete_file(self, path: str, *, is_recorded: bool = False) -> None:
+    async def delete_file(self, path: str, *, again_in: Sandbox | None = None) -> None:
         """Remove a file from the sandbox's home."""
-        async with self._used() as door:
+        async with self._used(again_in) as door:
             await door.delete_file(path)
-            if not is_recorded:
+            if again_in is None:
                 self.journal.append(records.FileDeleted(path=path))
 
     async def _told(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
@@ -354,13 +360,12 @@ class Session:
         return cell
 
     @asynccontextmanager
-    async def _used(self, *, may_replace: bool = True) -> AsyncIterator[Door]:
+    async def _used(self, begun: Sandbox | None = None, *, may_replace: bool = True) -> AsyncIterator[Door]:
         self._touch()
         if self._closed:
             raise SessionClosed
         with self._or_closed():
-            sandbox = await self._lease.living() if may_replace else self._lease.sandbox
-            yield sandbox.door
+            yield (await self._lease.living() if may_replace and begun is None else self.sandbox(begun)).door
 
     def _or_closed(self) -> AbstractContextManager[None]:
         return or_closed(lambda: self._closed)
