@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 
 from cellwright.attached import Attached
-from cellwright.closing import End, finish
+from cellwright.closing import End, end_run, finish, how_it_ended
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
 from cellwright.egress import Tape
@@ -111,7 +111,7 @@ class Session:
             replay_of=replay_of,
             secrets=kept,
         )
-        end = End("failed", reason="The session could not be opened.")
+        end = End.of(journal, is_new=is_new)
         session: Session | None = None
         outgoing = Outgoing(journal, lambda: session.executing if session else None)
         outgoing.is_quiet = tape is not None and not is_new
@@ -128,17 +128,14 @@ class Session:
                         versions=given.versions,
                     )
                 )
-                end = session._end
+                session._end = end = end if end.is_as_before else session._end
                 async with session._open():
                     yield session
         finally:
             try:
                 outgoing.settle()
             finally:
-                if end.status is None:
-                    await asyncio.to_thread(journal.leave)
-                else:
-                    await asyncio.to_thread(journal.close, end.status, reason=end.reason, summary=end.summary)
+                await asyncio.to_thread(end_run, journal, end)
 
     @property
     def run_dir(self) -> Path:
@@ -276,8 +273,8 @@ class Session:
         """
         return None if self._ongoing is None else await self._told(self._ongoing, reply_s)
 
-    def conclude(self, status: RunEnd | None, *, reason: str | None = None, summary: str | None = None) -> None:
-        """Say how the run ended; recorded when the session closes. Without it the run is `done`.
+    def conclude(self, status: RunEnd | None, reason: str | None = None, *, summary: str | None = None) -> None:
+        """Say how the run ended; recorded when the session closes. Without it the run is `done`, or, taken up again, as before.
 
         Args:
             status: How it ended; None, and it is left without an end, as a crash leaves it.
@@ -285,6 +282,7 @@ class Session:
             summary: The model's last words.
         """
         self._end.status, self._end.reason, self._end.summary = status, reason, summary
+        self._end.is_as_before = False
 
     def will_close(self, reason: str) -> None:
         """Say why the session is about to be closed, as a sentence, where that says nothing of its run; recorded then."""
@@ -375,11 +373,9 @@ class Session:
         """Hold the session open; how the block ends is how the run ends, unless `conclude` said otherwise."""
         try:
             yield
-        except asyncio.CancelledError:
-            self.conclude("cancelled", reason="It was interrupted from outside.")
-            raise
         except BaseException as error:
-            self.conclude("failed", reason=str(error) or type(error).__name__)
+            if not self._end.is_as_before:
+                self.conclude(*how_it_ended(error))
             raise
         finally:
             self._closed = self._executor.is_over = self.attached.is_over = True

@@ -24,6 +24,7 @@ from cellwright.record.folder import make_private, new_run_id, read_info, runs_f
 from cellwright.record.journal_file import JournalFile
 from cellwright.record.keep import Keep, KeptBlobs
 from cellwright.record.lines import JOURNAL, Line, Scan, refuse_faults, scan, written
+from cellwright.record.reader import end_of
 from cellwright.record.records import (
     CLAIMED_OF_CELL,
     CellClosed,
@@ -70,6 +71,12 @@ class Journal:
         self._lock = threading.RLock()
         self._count = found.count
         self._last = found.last
+        self.end_before = end_of([line.record for line in found.lines])
+        """The end that the run had when it was opened; None where it had none."""
+        self.last_before = found.last if found.count else None
+        """Hash of the last whole record that it had then; None where it had none."""
+        self.has_begun = False
+        """Whether more than notes was appended since."""
         self._cells = sum(isinstance(line.record, CellOpened) for line in found.lines)
         self._turns = sum(isinstance(line.record, ModelResponse) for line in found.lines)
         self._durable = durable
@@ -170,6 +177,7 @@ class Journal:
             self._file.write(data)
             self._count = line.number
             self._last = line.hash
+            self.has_begun |= not isinstance(record, Note)
             self._cells += isinstance(record, CellOpened)
             self._turns += isinstance(record, ModelResponse)
             self._sync.wrote()

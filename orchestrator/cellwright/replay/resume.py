@@ -113,6 +113,8 @@ async def resume(
         RecordError: Another process writes it.
         SandboxUnavailable: No sandbox could be started.
         SandboxLost: It ended while it was brought to where the old one was.
+
+    A run that is not brought to where it was keeps the end that it had.
     """
     run = await asyncio.to_thread(read_run, folder)
     run.must_be_whole()
@@ -134,6 +136,7 @@ async def resume(
                 rebuilt = await rebuilding.rebuilt()
                 words = rebuilt.words(what)
                 session.journal.append(Note(topic=RESUMED, text=words))
+                session.conclude("done")  # from here on it ends as any run does
                 yield Resumed(session, rebuilt, words)
         finally:
             journal.leave()  # where the session could not even begin to open; else it has been

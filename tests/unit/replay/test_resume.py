@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import json
 import shutil
@@ -14,7 +13,7 @@ import pytest
 
 from cellwright.budget import Budget
 from cellwright.conversation import conversation_of
-from cellwright.errors import JournalCorrupt, ModelError, SandboxLost, UsageError
+from cellwright.errors import JournalCorrupt, ModelError, UsageError
 from cellwright.loop import Outcome, drive
 from cellwright.loop import run as run_loop
 from cellwright.model.base import OnDelta, Request, Response
@@ -358,45 +357,3 @@ async def test_file_that_the_run_says_was_copied_in_cannot_leave_its_folder() ->
     with pytest.raises(JournalCorrupt, match=r"which is no file of a home\. Nothing ran\."):
         async with resume(session.run_dir, plan, Given(), backend=FakeBackend()):
             pass
-
-
-class Dying:
-    """What a cell of a fake sandbox calls so that its sandbox ends as soon as the cell has."""
-
-    def __init__(self) -> None:
-        self.backend: FakeBackend | None = None
-
-    def soon(self) -> None:
-        if self.backend is not None:
-            backend, self.backend = self.backend, None
-            asyncio.get_running_loop().call_soon(backend.made[0].lose)
-
-
-@pytest.mark.parametrize("then", ["cell", "write", "delete", "restart", "nothing"])
-async def test_sandbox_that_ends_between_two_rebuilt_cells_is_not_replaced(
-    monkeypatch: pytest.MonkeyPatch, then: str
-) -> None:
-    monkeypatch.setattr(builtins, "dying", dying := Dying(), raising=False)
-    async with Session.open(backend=FakeBackend()) as session:
-        await session.write_file("one.txt", b"1")
-        await session.execute("dying.soon()")
-        match then:
-            case "cell":
-                await session.execute("b = 2")
-            case "write":
-                await session.write_file("two.txt", b"2")
-            case "delete":
-                await session.delete_file("one.txt")
-            case "restart":
-                await session.restart()
-            case _:
-                pass
-        session.conclude("failed", reason="It was stuck.")
-    backend = dying.backend = FakeBackend()
-    with pytest.raises(SandboxLost, match=r"What was brought back is gone again; the run can be resumed as before\."):
-        async with resume(session.run_dir, plan_for(read_run(session.run_dir), "safe"), Given(), backend=backend):
-            pass
-    assert len(backend.made) == 1
-    assert not [
-        r for r in read_run(session.run_dir).records if isinstance(r, Note) and r.topic in {"sandbox", "resumed"}
-    ]
