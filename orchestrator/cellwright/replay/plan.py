@@ -16,6 +16,7 @@ from cellwright.conversation import is_lost
 from cellwright.record import Run, StoredCell
 from cellwright.record.records import CellClosed, CellOpened, Exchanged, Note, RequestSent
 from cellwright.replay.effects import sent_by_cells
+from cellwright.replay.missed import with_short_addresses
 
 Rerun = Literal["safe", "recorded", "ask", "all"]
 """Of cells that are a question: `safe` executes none again, `all` all, with what they send sent again; `ask` asks; `recorded`
@@ -129,4 +130,4 @@ def _has_answers(cell: StoredCell, run: Run) -> bool:
 
 
 def _some(sent: tuple[str, ...]) -> str:
-    return ", ".join(sent[:3]) + (f" and {len(sent) - 3} more" if len(sent) > 3 else "")
+    return with_short_addresses(", ".join(sent[:3])) + (f" and {len(sent) - 3} more" if len(sent) > 3 else "")

@@ -9,7 +9,7 @@ and what counts as brought back: the same status, and the same texts but for wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -33,6 +33,8 @@ from cellwright.replay.plan import Plan, Planned
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell
 
+_MOST_CHARS: Final = 12_000
+"""Most of what is said of cells, and most of what else is missing; about 3000 tokens each."""
 _MOST_NAMED: Final = 50
 _PAIR: Final = 2
 _GONE_AGAIN: Final = (
@@ -62,7 +64,8 @@ class Rebuilt:
         """Return what a model, or a person, is told of it.
 
         Args:
-            what_happened: A sentence that stands in front.
+            what_happened: A sentence that stands in front; what comes after it is bounded, however many cells there are and
+                whatever they asked for.
         """
         same = [cell.number for cell in self.cells if cell.status is not None and cell.reason is None]
         others = [cell for cell in self.cells if cell.reason is not None]
@@ -75,12 +78,8 @@ class Rebuilt:
             lines.append(
                 f"{which} {'were' if len(same) > 1 else 'was'} executed again, and gave what is in the record."
             )
-        for cell in others[:_MOST_NAMED]:
-            how = "was not executed again" if cell.status is None else f"was executed again, and ended {cell.status}"
-            lines.append(f"Cell {cell.number} {how}. {cell.reason}")
-        if len(others) > _MOST_NAMED:
-            lines.append(f"The same holds for {counted(len(others) - _MOST_NAMED, 'more cell')}.")
-        lines += self.missing
+        lines += _bounded([_told(cell) for cell in others], "cell")
+        lines += _bounded(self.missing, "thing")
         if self.cells and self.has_network:
             lines.append(self._of_network())
         if others:
@@ -100,6 +99,23 @@ class Rebuilt:
             "Nothing was sent again. Where these cells read from the network, the run's record answered; from now on the "
             "network does. Load a page again before you rely on it."
         )
+
+
+def _told(cell: CellRebuilt) -> str:
+    how = "was not executed again" if cell.status is None else f"was executed again, and ended {cell.status}"
+    return f"Cell {cell.number} {how}. {cell.reason}"
+
+
+def _bounded(lines: Sequence[str], what: str) -> Iterator[str]:
+    """Yield as many lines as there is room for, and how many there was none for: a cell's code decides what stands in them."""
+    left = _MOST_CHARS
+    for place, line in enumerate(lines):
+        left -= len(line)
+        if place == _MOST_NAMED or left < 0:
+            rest = len(lines) - place
+            yield f"{counted(rest, f'more {what}')} {'is' if rest == 1 else 'are'} not as before either; `cellwright show` has them."
+            return
+        yield line
 
 
 class Rebuilding:
@@ -232,4 +248,6 @@ def _ranges(numbers: Sequence[int]) -> str:
             parts[-1].append(number)
         else:
             parts.append([number])
-    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > _PAIR else ", ".join(map(str, part)) for part in parts)
+    named = [f"{part[0]} to {part[-1]}" if len(part) > _PAIR else ", ".join(map(str, part)) for part in parts]
+    more = sum(map(len, parts[_MOST_NAMED:]))
+    return ", ".join(named[:_MOST_NAMED]) + (f" and {more} more" if more else "")

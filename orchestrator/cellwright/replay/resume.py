@@ -23,6 +23,7 @@ from cellwright.record import Journal, Run, read_run
 from cellwright.record.records import CellClosed, CellRebuilt, CopiedFile, Exchanged, Note, SessionOpened
 from cellwright.record.stored import StoredText
 from cellwright.replay.may_differ import MayDiffer
+from cellwright.replay.missed import Missed
 from cellwright.replay.network import tape_of
 from cellwright.replay.plan import Plan
 from cellwright.replay.rebuild import Rebuilding, Rebuilt
@@ -126,13 +127,11 @@ async def resume(
         try:
             what = what_happened or _what_happened(run)
             _close_lost(run, journal)
-            missed: list[str] = []
+            missed = Missed()
             async with _session(
                 run, plan, given, spec=spec, journal=journal, missed=missed, backend=backend
             ) as session:
-                rebuilding = Rebuilding(
-                    *(run, plan, session, given.may_differ), missed=lambda: _taken(missed), on_cell=on_cell
-                )
+                rebuilding = Rebuilding(*(run, plan, session, given.may_differ), missed=missed.taken, on_cell=on_cell)
                 rebuilt = await rebuilding.rebuilt()
                 words = rebuilt.words(what)
                 session.journal.append(Note(topic=RESUMED, text=words))
@@ -143,11 +142,8 @@ async def resume(
 
 
 def _session(
-    run: Run, plan: Plan, given: Given, *, spec: Spec, journal: Journal, missed: list[str], backend: Backend | None
+    run: Run, plan: Plan, given: Given, *, spec: Spec, journal: Journal, missed: Missed, backend: Backend | None
 ) -> AbstractAsyncContextManager[Session]:
-    def tells(sentence: str, *, matters: bool) -> None:  # noqa: ARG001 - the cell's own outcome says whether it does
-        missed.append(sentence)
-
     left = {planned.cell.opened.number for planned in plan.cells if planned.how == "left"}
     lines = tuple(line for line in run.lines if not (isinstance(line.record, Exchanged) and line.record.cell in left))
     return Session.open(
@@ -157,7 +153,7 @@ def _session(
         model=run.info.model,
         backend=backend,
         secrets=given.secrets,
-        tape=tape_of(replace(run, lines=lines), tells, given.may_differ),
+        tape=tape_of(replace(run, lines=lines), missed, given.may_differ),
         journal=journal,
     )
 
@@ -218,9 +214,3 @@ def _restore(folder: Path, file: CopiedFile, run: Run) -> None:
     to = folder.joinpath(*parts)
     to.parent.mkdir(parents=True, exist_ok=True)
     to.write_bytes(run.blobs.read(file.sha256))
-
-
-def _taken(missed: list[str]) -> tuple[str, ...]:
-    taken = tuple(missed)
-    missed.clear()
-    return taken
