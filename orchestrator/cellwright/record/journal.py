@@ -73,8 +73,6 @@ class Journal:
         self._last = found.last
         self.end_before = end_of([line.record for line in found.lines])
         """The end that the run had when it was opened; None where it had none."""
-        self.last_before = found.last if found.count else None
-        """Hash of the last whole record that it had then; None where it had none."""
         self.has_begun = False
         """Whether more than notes was appended since."""
         self._cells = sum(isinstance(line.record, CellOpened) for line in found.lines)

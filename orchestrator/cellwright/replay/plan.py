@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cellwright.conversation import is_lost
+from cellwright.errors import UsageError
 from cellwright.record import Run, StoredCell
-from cellwright.record.records import CellClosed, CellOpened, Exchanged, Note, RequestSent
+from cellwright.record.records import CellClosed, CellOpened, Exchanged, Note, Record, RequestSent
 from cellwright.replay.effects import sent_by_cells
 from cellwright.replay.missed import with_short_addresses
 
@@ -55,6 +56,20 @@ class Plan:
     """In order; those that left nothing are not among them."""
     begins: int
     """Place of the first record that left something."""
+    last: str | None
+    """Hash of the last record that it was made from; absent where there was none."""
+
+    def must_be_of(self, run: Run) -> None:
+        """Return when a run has come no further since the plan was made.
+
+        Raises:
+            UsageError: It has.
+        """
+        if self.last != _last_of(run):
+            raise UsageError(
+                f"Run {run.info.run_id} has gone on since it was looked at: another process has written it. Nothing was started. "
+                "Look at it, and give the same command again."
+            )
 
 
 def plan_for(
@@ -80,7 +95,16 @@ def plan_for(
             continue
         question = _question(cell, sent.get(number, ()), is_marked=number in marked)
         planned.append(Planned(cell, "recorded") if question is None else _decided(question, run, rerun, ask))
-    return Plan(tuple(planned), begins)
+    return Plan(tuple(planned), begins, _last_of(run))
+
+
+def _last_of(run: Run) -> str | None:
+    """Return the hash of a run's last record; a note that its torn end was cut says nothing of what its cells left."""
+    return next((line.hash for line in reversed(run.lines) if not _is_repair(line.record)), None)
+
+
+def _is_repair(record: Record) -> bool:
+    return isinstance(record, Note) and record.topic == "repair"
 
 
 def _begins(run: Run) -> int:

@@ -110,7 +110,7 @@ async def resume(
 
     Raises:
         JournalCorrupt: The run is not as it was written. Nothing ran.
-        UsageError: A value or a file is missing that the run does not have. Nothing ran.
+        UsageError: A value or a file is missing that the run does not have, or it has gone on since the plan was made. Nothing ran.
         RecordError: Another process writes it.
         SandboxUnavailable: No sandbox could be started.
         SandboxLost: It ended while it was brought to where the old one was.
@@ -120,11 +120,13 @@ async def resume(
     run = await asyncio.to_thread(read_run, folder)
     run.must_be_whole()
     spec = spec_again(run, Again(env=given.env, backend=given.backend))
-    with _files_of(run, given) as files:
-        spec = spec.model_copy(update={"files": files, "out": given.out})
-        kept = secrets_of(spec, given.secrets)
-        journal = await asyncio.to_thread(lambda: Journal.reopen(folder, secrets=kept))
-        try:
+    kept = secrets_of(spec, given.secrets)
+    journal = await asyncio.to_thread(lambda: Journal.reopen(folder, secrets=kept))
+    try:
+        run = await asyncio.to_thread(read_run, folder)  # nobody else writes it from here on
+        plan.must_be_of(run)
+        with _files_of(run, given) as files:
+            spec = spec.model_copy(update={"files": files, "out": given.out})
             what = what_happened or _what_happened(run)
             _close_lost(run, journal)
             missed = Missed()
@@ -137,8 +139,8 @@ async def resume(
                 session.journal.append(Note(topic=RESUMED, text=words))
                 session.conclude("done")  # from here on it ends as any run does
                 yield Resumed(session, rebuilt, words)
-        finally:
-            journal.leave()  # where the session could not even begin to open; else it has been
+    finally:
+        journal.leave()  # where the session could not even begin to open; else it has been
 
 
 def _session(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.errors import SandboxLost, SandboxUnavailable
+from cellwright.errors import SandboxLost, SandboxUnavailable, UsageError
 from cellwright.record import read_run, verify
 from cellwright.record.records import CellRebuilt, Note
 from cellwright.record.run_info import RunEnd
@@ -103,3 +103,32 @@ async def test_run_that_was_brought_back_ends_as_any_other() -> None:
     end = read_run(session.run_dir).end
     assert end is not None
     assert (end.status, end.reason) == ("failed", "mine")
+
+
+async def test_plan_of_a_run_that_has_gone_on_since_is_refused() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        await session.execute("a = 1")
+        session.conclude("failed")
+    stale = plan_for(read_run(session.run_dir), "safe")
+    async with resume(session.run_dir, stale, Given(), backend=FakeBackend()) as resumed:
+        await resumed.session.execute("a = 2")
+        resumed.session.conclude("failed")
+    before = (session.run_dir / "journal.jsonl").read_bytes()
+    backend = FakeBackend()
+    with pytest.raises(UsageError, match=r"has gone on since it was looked at.*Nothing was started\."):
+        async with resume(session.run_dir, stale, Given(), backend=backend):
+            pass
+    assert (backend.made, (session.run_dir / "journal.jsonl").read_bytes()) == ([], before)
+    assert read_run(session.run_dir).status == "failed"
+
+
+async def test_plan_is_of_the_run_also_where_a_torn_end_is_cut_when_it_is_opened() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        await session.execute("a = 1")
+        session.conclude(None)
+    with (session.run_dir / "journal.jsonl").open("ab") as file:
+        file.write(b'{"type":"cell_op')
+    plan = plan_for(read_run(session.run_dir), "safe")
+    async with resume(session.run_dir, plan, Given(), backend=FakeBackend()) as resumed:
+        cell = await resumed.session.execute("log(a)")
+    assert cell.outputs[0].text == "1"  # type: ignore[union-attr]
