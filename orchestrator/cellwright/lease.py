@@ -205,7 +205,13 @@ async def _egress(spec: Spec, outgoing: Outgoing, secrets: Secrets, tape: Tape |
     removal = folder_removal(folder)
     path = folder / "proxy.sock"
     try:
-        async with EgressProxy(spec.allow, path, outgoing.began, hears=outgoing, secrets=secrets, tape=tape):
+        async with EgressProxy(
+            *(spec.allow, path, outgoing.began),
+            hears=outgoing,
+            hears_tape=outgoing.of_tape(),
+            secrets=secrets,
+            tape=tape,
+        ):
             path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
             yield path
     finally:

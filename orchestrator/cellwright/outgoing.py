@@ -15,6 +15,7 @@ from typing import Final
 
 from cellwright.egress import EgressRequest
 from cellwright.egress.traffic import Body, Request, Traffic
+from cellwright.egress.witness import Hears
 from cellwright.record import records
 from cellwright.record.journal import Journal
 
@@ -37,13 +38,11 @@ class Outgoing:
         self._recorded = Counter[int | None]()
         self._exchanged = Counter[int | None]()
         self._more: dict[int | None, records.EgressMore] = {}
-        self.is_quiet = False
-        """True while nothing goes out and the run has all of it already: nothing is recorded then."""
+        self.keeps_taped = True
+        """False where what a tape answers is not recorded: it is the run's own, which has all of it already."""
 
     def began(self) -> Callable[[EgressRequest], None]:
         """A connection has come: it is the running cell's, however long it lasts. Return what is told of its request."""
-        if self.is_quiet:
-            return _nothing
         cell = self._executing()
         if cell != self._cell:
             self.settle()
@@ -53,23 +52,29 @@ class Outgoing:
 
     def _note(self, cell: int | None, request: EgressRequest) -> None:
         """Record a request that is over, or count it."""
+        if self._leaves_out(request.taped):
+            return
         if self._recorded[cell] < REQUESTS:
             self._recorded[cell] += 1
             self._journal.append(records.Egress.of(request, cell=cell))
         else:
             self._more[cell] = self._more.get(cell, records.EgressMore(cell=cell)).with_one(request)
 
-    def request(self, request: Request) -> int | None:
+    def of_tape(self) -> Hears:
+        """Return who is told of what a tape answers, in place of this."""
+        return _OfTape(self)
+
+    def request(self, request: Request, *, taped: bool = False) -> int | None:
         """A request in clear is about to go out, of the cell that runs; where it may change something, that is on disk before."""
         cell = self._executing()
-        if not (request.changes_nothing or self.is_quiet):
+        if not (request.changes_nothing or self._leaves_out(taped)):
             method, host, port, target = request.method, request.host, request.port, request.target
             self._journal.append(records.RequestSent(cell=cell, method=method, host=host, port=port, target=target))
         return cell
 
-    def response(self, traffic: Traffic, cell: int | None) -> None:
+    def response(self, traffic: Traffic, cell: int | None, *, taped: bool = False) -> None:
         """Its response has ended: keep both, unless the cell has had enough kept."""
-        if self.is_quiet or self._exchanged[cell] >= REQUESTS:
+        if self._leaves_out(taped) or self._exchanged[cell] >= REQUESTS:
             return
         self._exchanged[cell] += 1
         request = traffic.request
@@ -88,9 +93,9 @@ class Outgoing:
             )
         )
 
-    def unread(self, host: str, port: int) -> None:
+    def unread(self, host: str, port: int, *, taped: bool = False) -> None:
         """What is about to go out cannot be read: it may change anything."""
-        if not self.is_quiet:
+        if not self._leaves_out(taped):
             self._journal.append(records.RequestSent(cell=self._executing(), method="CONNECT", host=host, port=port))
 
     def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
@@ -105,6 +110,21 @@ class Outgoing:
             _, more = self._more.popitem()
             self._journal.append(more)
 
+    def _leaves_out(self, taped: bool) -> bool:
+        return taped and not self.keeps_taped
 
-def _nothing(_: EgressRequest) -> None:
-    """What is told of a connection that is not recorded."""
+
+class _OfTape:
+    """Is told what a tape answers."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+
+    def request(self, request: Request) -> int | None:
+        return self._outgoing.request(request, taped=True)
+
+    def response(self, traffic: Traffic, cell: int | None) -> None:
+        self._outgoing.response(traffic, cell, taped=True)
+
+    def unread(self, host: str, port: int) -> None:
+        self._outgoing.unread(host, port, taped=True)

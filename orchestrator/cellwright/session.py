@@ -114,7 +114,7 @@ class Session:
         end = End.of(journal, is_new=is_new)
         session: Session | None = None
         outgoing = Outgoing(journal, lambda: session.executing if session else None)
-        outgoing.is_quiet = tape is not None and not is_new
+        outgoing.keeps_taped = is_new
         try:
             async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape) as given:
                 session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
@@ -258,9 +258,8 @@ class Session:
 
     def go_live(self) -> None:
         """Take the tape away: from now on what is allowed goes out, and is recorded."""
-        if self._tape is not None and self._outgoing is not None:
+        if self._tape is not None:
             self._tape.lift()
-            self._outgoing.is_quiet = False
 
     async def wait(self, *, reply_s: float | None = None) -> Cell | None:
         """Wait for the cell that was executed last; return it closed, or as it stands. None when there was none yet.

@@ -66,6 +66,8 @@ class EgressRequest:
     """Until the connection was over."""
     secrets: tuple[str, ...] = ()
     """Names of those whose values went out in its headers, or whose placeholders it was refused for."""
+    taped: bool = False
+    """Whether a record answered in place of the world: nothing went out."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,10 @@ class Exchange:
         placeholders: Placeholders,
         tls: Tls,
         hears: Hears | None = None,
+        hears_tape: Hears | None = None,
         tape: Tape | None = None,
     ) -> None:
-        self._hears = hears
+        self._hears, self._hears_tape = hears, hears_tape
         self._tape = tape
         self._inside = inside
         self._outside: Side | None = None
@@ -171,20 +174,21 @@ class Exchange:
             started_at=self._started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             duration_ms=round((datetime.now(UTC) - self._started).total_seconds() * 1000),
             secrets=self._secrets,
+            taped=self._tape is not None,
         )
 
     async def _run(self) -> None:
         request = await self._head()
         if request is None:
             return
+        if self._tape is not None and self._tape.is_lifted:  # asked once: what follows is all of one world
+            self._tape = None
         self._target = target = target_of(request)
         self._placeholders.refuse(request.target, "the URL", target.host, target.port)
         self._way = way = await self._way_to(target)
-        self._outside = outside = await (
-            self._connect(target, way) if self._tape is None else self._answered(self._tape, target)
-        )
-        if self._hears is not None:
-            outside.witness = Witness(target.host, target.port, self._hears)
+        self._outside = outside = await self._connect(target, way)
+        if (hears := self._hears if self._tape is None else self._hears_tape) is not None:
+            outside.witness = Witness(target.host, target.port, hears)
         if target.method == "CONNECT":
             self._placeholders.refuse(head_of(request), "the head", target.host, target.port)
             await self._inside.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
@@ -271,6 +275,8 @@ class Exchange:
         return addresses
 
     async def _connect(self, target: Target, way: _Way) -> Side:
+        if self._tape is not None:
+            return Side(*await self._tape.connect(target.host, target.port), h11.CLIENT)
         last: OSError | None = None
         for address in way.addresses:
             try:
@@ -282,9 +288,6 @@ class Exchange:
             self._address = str(address)
             return Side(*streams, h11.CLIENT)
         raise Stopped(502, f"{place_of(target.host, target.port)} did not answer: {why(last)}.") from last
-
-    async def _answered(self, tape: Tape, target: Target) -> Side:
-        return Side(*await tape.connect(target.host, target.port), h11.CLIENT)
 
     def _encryption(self, target: Target) -> dict[str, Any]:
         """Return how a connection for a request is to be encrypted."""

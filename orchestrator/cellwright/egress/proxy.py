@@ -45,6 +45,7 @@ class EgressProxy:
         secrets: Secrets = NONE,
         tls: Tls | None = None,
         hears: Hears | None = None,
+        hears_tape: Hears | None = None,
         tape: Tape | None = None,
     ) -> None:
         """Read the allow-list; nothing listens yet.
@@ -59,6 +60,7 @@ class EgressProxy:
             secrets: What stands for a placeholder, and where.
             tls: Which requests that have such go out over TLS; absent: those to port 443.
             hears: Is told what passes in clear.
+            hears_tape: The same of what the tape answers; absent: `hears` is.
             tape: Answers in place of the world until it is lifted: nothing goes out, and no name is looked up.
 
         Raises:
@@ -72,6 +74,7 @@ class EgressProxy:
         self._placeholders = Placeholders(secrets)
         self._tls = tls or Tls()
         self._hears = hears
+        self._hears_tape = hears_tape
         self._tape = tape
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
@@ -138,7 +141,8 @@ class EgressProxy:
             placeholders=self._placeholders,
             tls=self._tls,
             hears=self._hears,
-            tape=None if self._tape is None or self._tape.is_lifted else self._tape,
+            hears_tape=self._hears_tape or self._hears,
+            tape=self._tape,
         )
         try:
             await exchange.run()

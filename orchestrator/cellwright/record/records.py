@@ -216,12 +216,17 @@ class ModelFailed(_Record):
     """With which the server refused it; absent when it did not, or no answer came."""
 
 
-class Egress(_Record):
+class _WayOut(_Record):
+    cell: int | None = None
+    """Number of the cell that ran when its connection came, or the request went out; absent between cells."""
+    taped: bool = False
+    """Whether a run's record answered in place of the world: nothing went out."""
+
+
+class Egress(_WayOut):
     """Something inside asked for a way out."""
 
     type: Literal["egress"] = "egress"
-    cell: int | None = None
-    """Number of the cell that ran when its connection came; absent between cells."""
     method: str
     """`CONNECT`, or the HTTP method of a plain request."""
     host: str
@@ -248,12 +253,10 @@ class Egress(_Record):
         return cls(cell=cell, **{**asdict(request), "secrets": request.secrets or None})
 
 
-class EgressMore(_Record):
+class EgressMore(_WayOut):
     """Requests for a way out, beyond those that have a record each: only counted."""
 
     type: Literal["egress_more"] = "egress_more"
-    cell: int | None = None
-    """As in `Egress`."""
     allowed: int = 0
     refused: int = 0
     sent_bytes: int = 0
@@ -273,12 +276,10 @@ class EgressMore(_Record):
         )
 
 
-class RequestSent(_Record):
+class RequestSent(_WayOut):
     """A request is about to go out that may change something outside; on disk before it has."""
 
     type: Literal["request_sent"] = "request_sent"
-    cell: int | None = None
-    """Number of the cell that ran then; absent between cells."""
     method: str
     """`CONNECT` where it cannot be read: anything may be in it."""
     host: str
@@ -297,12 +298,10 @@ class KeptBody(Recorded):
     """True when it is a blob of the run, or empty."""
 
 
-class Exchanged(_Record):
+class Exchanged(_WayOut):
     """A request that went out in clear, and its response; both as they were seen outside."""
 
     type: Literal["exchanged"] = "exchanged"
-    cell: int | None = None
-    """Number of the cell that ran when the request went out; absent between cells."""
     method: str
     host: str
     port: int
