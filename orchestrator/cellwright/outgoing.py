@@ -37,7 +37,7 @@ class Outgoing:
         self._cell: int | None = None
         self._recorded = Counter[int | None]()
         self._exchanged = Counter[int | None]()
-        self._more: dict[int | None, records.EgressMore] = {}
+        self._more: dict[tuple[int | None, bool], records.EgressMore] = {}
         self.keeps_taped = True
         """False where what a tape answers is not recorded: it is the run's own, which has all of it already."""
 
@@ -58,7 +58,8 @@ class Outgoing:
             self._recorded[cell] += 1
             self._journal.append(records.Egress.of(request, cell=cell))
         else:
-            self._more[cell] = self._more.get(cell, records.EgressMore(cell=cell)).with_one(request)
+            key = cell, request.taped
+            self._more[key] = self._more.get(key, records.EgressMore(cell=cell, taped=request.taped)).with_one(request)
 
     def of_tape(self) -> Hears:
         """Return who is told of what a tape answers, in place of this."""
@@ -69,7 +70,8 @@ class Outgoing:
         cell = self._executing()
         if not (request.changes_nothing or self._leaves_out(taped)):
             method, host, port, target = request.method, request.host, request.port, request.target
-            self._journal.append(records.RequestSent(cell=cell, method=method, host=host, port=port, target=target))
+            place = {"method": method, "host": host, "target": target}
+            self._journal.append(records.RequestSent(cell=cell, taped=taped, port=port, **place))
         return cell
 
     def response(self, traffic: Traffic, cell: int | None, *, taped: bool = False) -> None:
@@ -81,6 +83,7 @@ class Outgoing:
         self._journal.append(
             records.Exchanged(
                 cell=cell,
+                taped=taped,
                 method=request.method,
                 host=request.host,
                 port=request.port,
@@ -96,7 +99,8 @@ class Outgoing:
     def unread(self, host: str, port: int, *, taped: bool = False) -> None:
         """What is about to go out cannot be read: it may change anything."""
         if not self._leaves_out(taped):
-            self._journal.append(records.RequestSent(cell=self._executing(), method="CONNECT", host=host, port=port))
+            cell = self._executing()
+            self._journal.append(records.RequestSent(cell=cell, taped=taped, method="CONNECT", host=host, port=port))
 
     def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
         if body.data:

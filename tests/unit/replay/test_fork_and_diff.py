@@ -133,6 +133,15 @@ SENT = {
     "of an older run": ([Egress(cell=1, method="CONNECT", sent_bytes=9, **EGRESS)], ("CONNECT to a.test:443",)),
     "of an older run, plain": ([Egress(cell=1, method="GET", sent_bytes=9, **EGRESS)], ()),
     "of an older run, uncounted": ([EgressMore(cell=1, allowed=3)], ("3 more requests",)),
+    "answered by a record": (
+        [
+            RequestSent(cell=1, taped=True, method="POST", host="a.test", port=80, target="/x"),
+            RequestSent(cell=1, taped=True, method="CONNECT", host="a.test", port=443),
+            Egress(cell=1, taped=True, method="CONNECT", sent_bytes=9, **EGRESS),
+            EgressMore(cell=1, taped=True, allowed=3),
+        ],
+        (),
+    ),
     "nothing went out": ([Egress(cell=1, method="CONNECT", sent_bytes=0, **EGRESS)], ()),
     "refused": ([Egress(cell=1, method="CONNECT", sent_bytes=9, **{**EGRESS, "allowed": False})], ()),
 }
