@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from cellwright.egress import EgressRequest
 from cellwright.egress.traffic import Body, Request, Traffic
@@ -29,10 +29,14 @@ class Outgoing:
     Args:
         journal: Where they are recorded.
         executing: Returns the number of the cell that runs; None between cells.
+        had: How many cells the run had when it was taken up again; absent: it is new.
     """
 
-    def __init__(self, journal: Journal, executing: Callable[[], int | None]) -> None:
+    def __init__(self, journal: Journal, executing: Callable[[], int | None], *, had: int | None = None) -> None:
         self._journal = journal
+        self._had = had or 0
+        self.rebuilds = had is not None
+        """True while the cells that the run had are brought back; those are marked that they go out again."""
         self._executing = executing
         self._cell: int | None = None
         self._recorded = Counter[int | None]()
@@ -56,10 +60,11 @@ class Outgoing:
             return
         if self._recorded[cell] < REQUESTS:
             self._recorded[cell] += 1
-            self._journal.append(records.Egress.of(request, cell=cell))
+            self._journal.append(records.Egress.of(request, cell=cell, rebuilt=self._is_rebuilt(cell)))
         else:
             key = cell, request.taped
-            self._more[key] = self._more.get(key, records.EgressMore(cell=cell, taped=request.taped)).with_one(request)
+            none = records.EgressMore(cell=cell, taped=request.taped, rebuilt=self._is_rebuilt(cell))
+            self._more[key] = self._more.get(key, none).with_one(request)
 
     def of_tape(self) -> Hears:
         """Return who is told of what a tape answers, in place of this."""
@@ -70,8 +75,9 @@ class Outgoing:
         cell = self._executing()
         if not (request.changes_nothing or self._leaves_out(taped)):
             method, host, port, target = request.method, request.host, request.port, request.target
-            place = {"method": method, "host": host, "target": target}
-            self._journal.append(records.RequestSent(cell=cell, taped=taped, port=port, **place))
+            self._journal.append(
+                records.RequestSent(**self._marks(cell, taped), method=method, host=host, port=port, target=target)
+            )
         return cell
 
     def response(self, traffic: Traffic, cell: int | None, *, taped: bool = False) -> None:
@@ -82,8 +88,7 @@ class Outgoing:
         request = traffic.request
         self._journal.append(
             records.Exchanged(
-                cell=cell,
-                taped=taped,
+                **self._marks(cell, taped),
                 method=request.method,
                 host=request.host,
                 port=request.port,
@@ -99,8 +104,8 @@ class Outgoing:
     def unread(self, host: str, port: int, *, taped: bool = False) -> None:
         """What is about to go out cannot be read: it may change anything."""
         if not self._leaves_out(taped):
-            cell = self._executing()
-            self._journal.append(records.RequestSent(cell=cell, taped=taped, method="CONNECT", host=host, port=port))
+            marks = self._marks(self._executing(), taped)
+            self._journal.append(records.RequestSent(**marks, method="CONNECT", host=host, port=port))
 
     def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
         if body.data:
@@ -113,6 +118,13 @@ class Outgoing:
         while self._more:
             _, more = self._more.popitem()
             self._journal.append(more)
+
+    def _marks(self, cell: int | None, taped: bool) -> dict[str, Any]:
+        return {"cell": cell, "taped": taped, "rebuilt": self._is_rebuilt(cell)}
+
+    def _is_rebuilt(self, cell: int | None) -> bool:
+        """Whether it is a cell's that the run had, whose response may come when all is brought back."""
+        return self.rebuilds if cell is None else cell <= self._had
 
     def _leaves_out(self, taped: bool) -> bool:
         return taped and not self.keeps_taped

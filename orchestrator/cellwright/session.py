@@ -113,7 +113,9 @@ class Session:
         )
         end = End.of(journal, is_new=is_new)
         session: Session | None = None
-        outgoing = Outgoing(journal, lambda: session.executing if session else None)
+        outgoing = Outgoing(
+            journal, lambda: session.executing if session else None, had=None if is_new else journal.cells
+        )
         outgoing.keeps_taped = is_new
         try:
             async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape) as given:
@@ -240,12 +242,9 @@ class Session:
 
         Args:
             opened: The cell.
-            within: The sandbox that what was before it was brought back in; no other takes its place.
+            within: The sandbox that what was before it was brought back in; no other takes its place: `SandboxLost` is raised.
             deadline_s: As with `execute`.
             interrupt_after_s: Seconds after which it is interrupted, as it was then; absent: it is not.
-
-        Raises:
-            SandboxLost: That sandbox is no more.
         """
         self._refuse()
         cell = Cell(number=opened.number, language=opened.language, code=opened.code, started_at=now())
@@ -261,11 +260,15 @@ class Session:
         if self._tape is not None:
             self._tape.lift()
 
-    async def wait(self, *, reply_s: float | None = None) -> Cell | None:
-        """Wait for the cell that was executed last; return it closed, or as it stands. None when there was none yet.
+    def go_on(self) -> None:
+        """Say that a run which was taken up again is where it was: what comes from now on is new, and is how it ends."""
+        self.go_live()
+        if self._outgoing is not None:
+            self._outgoing.rebuilds = False
+        self.conclude("done")
 
-        Args:
-            reply_s: As with `execute`.
+    async def wait(self, *, reply_s: float | None = None) -> Cell | None:
+        """Wait for the cell that was executed last; return as `execute` does, None when there was none yet.
 
         Raises:
             SessionBusy: Somebody waits for it already.

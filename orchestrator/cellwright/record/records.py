@@ -221,6 +221,8 @@ class _WayOut(_Record):
     """Number of the cell that ran when its connection came, or the request went out; absent between cells."""
     taped: bool = False
     """Whether a run's record answered in place of the world: nothing went out."""
+    rebuilt: bool = False
+    """Whether it went out while what a cell had left was brought back: the cell has sent it before."""
 
 
 class Egress(_WayOut):
@@ -248,9 +250,9 @@ class Egress(_WayOut):
     """Names of those whose values went out in its headers, or whose placeholders it was refused for; absent: none."""
 
     @classmethod
-    def of(cls, request: EgressRequest, *, cell: int | None = None) -> Self:
+    def of(cls, request: EgressRequest, *, cell: int | None = None, rebuilt: bool = False) -> Self:
         """Return the record of what the egress proxy saw while this cell ran; absent: none did."""
-        return cls(cell=cell, **{**asdict(request), "secrets": request.secrets or None})
+        return cls(cell=cell, rebuilt=rebuilt, **{**asdict(request), "secrets": request.secrets or None})
 
 
 class EgressMore(_WayOut):

@@ -18,6 +18,7 @@ from cellwright.record import Run, StoredCell
 from cellwright.record.records import CellClosed, CellOpened, Exchanged, Note, Record, RequestSent
 from cellwright.replay.effects import sent_by_cells
 from cellwright.replay.missed import with_short_addresses
+from cellwright.replay.network import last_of_cells
 
 Rerun = Literal["safe", "recorded", "ask", "all"]
 """Of cells that are a question: `safe` executes none again, `all` all, with what they send sent again; `ask` asks; `recorded`
@@ -142,8 +143,9 @@ def _decided(question: Question, run: Run, rerun: Rerun, ask: Callable[[Question
 def _has_answers(cell: StoredCell, run: Run) -> bool:
     """Whether for everything that a cell sent there is an answer in the record; what could not be read has none."""
     number = cell.opened.number
-    sent = [one for one in run.records if isinstance(one, RequestSent) and one.cell == number]
-    came = [one for one in run.records if isinstance(one, Exchanged) and one.cell == number and one.body.kept]
+    last = last_of_cells(run)
+    sent = [one for one in last if isinstance(one, RequestSent) and one.cell == number]
+    came = [one for one in last if isinstance(one, Exchanged) and one.cell == number and one.body.kept]
     left = [(one.method, one.host, one.port, one.target) for one in came]
     for one in sent:
         place = (one.method, one.host, one.port, one.target)

@@ -12,7 +12,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -24,7 +24,7 @@ from cellwright.record.records import CellClosed, CellRebuilt, CopiedFile, Excha
 from cellwright.record.stored import StoredText
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.missed import Missed
-from cellwright.replay.network import tape_of
+from cellwright.replay.network import last_of_cells, tape_of
 from cellwright.replay.plan import Plan
 from cellwright.replay.rebuild import Rebuilding, Rebuilt
 from cellwright.replay.replay import Again, spec_again
@@ -137,7 +137,7 @@ async def resume(
                 rebuilt = await rebuilding.rebuilt()
                 words = rebuilt.words(what)
                 session.journal.append(Note(topic=RESUMED, text=words))
-                session.conclude("done")  # from here on it ends as any run does
+                session.go_on()
                 yield Resumed(session, rebuilt, words)
     finally:
         journal.leave()  # where the session could not even begin to open; else it has been
@@ -147,7 +147,7 @@ def _session(
     run: Run, plan: Plan, given: Given, *, spec: Spec, journal: Journal, missed: Missed, backend: Backend | None
 ) -> AbstractAsyncContextManager[Session]:
     left = {planned.cell.opened.number for planned in plan.cells if planned.how == "left"}
-    lines = tuple(line for line in run.lines if not (isinstance(line.record, Exchanged) and line.record.cell in left))
+    answers = [one for one in last_of_cells(run) if isinstance(one, Exchanged) and one.cell not in left]
     return Session.open(
         spec,
         driver=run.info.driver,
@@ -155,7 +155,7 @@ def _session(
         model=run.info.model,
         backend=backend,
         secrets=given.secrets,
-        tape=tape_of(replace(run, lines=lines), missed, given.may_differ),
+        tape=tape_of(run, missed, given.may_differ, answers),
         journal=journal,
     )
 
