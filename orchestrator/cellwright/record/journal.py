@@ -229,6 +229,7 @@ class Journal:
         kernel_generation: int | None = None,
         observed: Collection[str] = (),
         wholes: Mapping[int, str] | None = None,
+        posted: bool = True,
     ) -> Line:
         """Record a cell's end, with its pictures and long texts as blobs; raises as `append` does.
 
@@ -238,6 +239,7 @@ class Journal:
             observed: Fields of the record that were seen from outside, such as `status` when the sandbox was lost; a
                 rung that the outside used is `rung`.
             wholes: Position of an output that was cut -> the text as the cell wrote it.
+            posted: Whether a kernel was given its code.
         """
         claimed = tuple(name for name in CLAIMED_OF_CELL if name not in observed)
         return self.append(
@@ -249,6 +251,7 @@ class Journal:
                     for place, output in enumerate(cell.outputs)
                 ),
                 truncated=cell.truncated,
+                posted=posted,
                 rung=cell.rung,
                 duration_ms=cell.duration_ms or 0,
                 kernel_generation=kernel_generation,

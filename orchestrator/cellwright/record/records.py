@@ -104,6 +104,8 @@ class CellClosed(_Record):
     """In order; what the model was shown."""
     truncated: bool = False
     """True when anything was cut or dropped at a ceiling."""
+    posted: bool = True
+    """False when no kernel was given its code, so that it has left nothing."""
     rung: Rung | None = None
     """Which rung ended it; absent when it ended by itself."""
     duration_ms: int

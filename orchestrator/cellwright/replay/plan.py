@@ -92,7 +92,8 @@ def plan_for(
     planned: list[Planned] = []
     for cell in run.stored_cells:
         number = cell.opened.number
-        if number not in left_something or (cell.closed is not None and cell.closed.status == "denied"):
+        closed = cell.closed
+        if number not in left_something or (closed and (closed.status == "denied" or not closed.posted)):
             continue
         question = _question(cell, sent.get(number, ()), is_marked=number in marked)
         planned.append(Planned(cell, "recorded") if question is None else _decided(question, run, rerun, ask))
