@@ -152,7 +152,6 @@ class LateOutput(_Record):
     of_cell: int
     outputs: tuple[StoredOutput, ...]
     claimed: tuple[str, ...] = ("of_cell", "outputs")
-    """Fields that are the inside's word."""
 
 
 class KernelRestarted(_Record):
@@ -343,6 +342,8 @@ class Note(_Record):
     """One word for programs: `repair`, `shutdown`, ...; absent when the sentence is all there is."""
     cell: int | None = None
     """The cell it is about; absent when about none."""
+    call_id: str | None = None
+    """The model's call that it answers; absent when none."""
     sha256: str | None = None
     """Blob that belongs to it; absent when none does."""
 

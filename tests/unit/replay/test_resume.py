@@ -240,6 +240,17 @@ async def test_call_that_nothing_was_done_about_waits_for_the_model_when_somethi
     assert outside.done == [1]
 
 
+async def test_answer_to_a_call_that_was_turned_down_is_read_back_whatever_its_id_is() -> None:
+    bad, good = call("no JSON", call_id="a: b"), calls("log(1)")
+    lost = await run_loop("Do it.", model=ScriptedModel([response(bad), good]), backend=FakeBackend())
+    assert lost.status == "failed"
+    asked = ScriptedModel([says("Done.")])
+    await resumed(lost.run_dir, asked, "safe")
+    _must_be_legal(asked.requests[0])
+    answers = [item for item in asked.requests[0].history if item.get("type") == "function_call_output"]
+    assert answers[0]["call_id"] == "a: b"
+
+
 async def test_marked_cell_is_a_question_and_the_answer_counts(outside: Outside) -> None:
     whole = await whole_run(outside, turns())
     asked: list[Question] = []
