@@ -1,12 +1,15 @@
 """The last things of a session while its sandbox lives.
 
 Flows in: the lease, the Spec, and how the run ends. Flows out: files that are to be kept, and records. Decided here: their
-order, and that what an earlier cell said after the last one had ended is asked for once, when nothing else is left to do.
+order; that what an earlier cell said after the last one had ended is asked for once, when nothing else is left to do; and that
+a run which could not be taken up again has the end that it had.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from typing import Self
 
 from cellwright.errors import CellwrightError, SandboxLost
 from cellwright.files import copy_out
@@ -29,6 +32,35 @@ class End:
     """The model's last words; absent when there are none."""
     closed_because: str | None = None
     """Why the session closes, where that says nothing of the run; absent when it is simply closed."""
+    is_as_before: bool = False
+    """True until a run that was taken up again is where it was: whatever happens until then is no end of it."""
+
+    @classmethod
+    def of(cls, journal: Journal, *, is_new: bool) -> Self:
+        """Return how a run ends whose session cannot be opened."""
+        if is_new:
+            return cls("failed", reason="The session could not be opened.")
+        before = journal.end_before
+        return (
+            cls(None, is_as_before=True)
+            if before is None
+            else cls(before.status, before.reason, before.summary, is_as_before=True)
+        )
+
+
+def end_run(journal: Journal, end: End) -> None:
+    """Record the run's end; one that was not taken further than it had come keeps the end, or the lack of one, that it had."""
+    if end.status is None or (end.is_as_before and not journal.has_begun):
+        journal.leave()
+    else:
+        journal.close(end.status, reason=end.reason, summary=end.summary)
+
+
+def how_it_ended(error: BaseException) -> tuple[RunEnd, str]:
+    """Return how a run ended whose session was left by an error, and why."""
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled", "It was interrupted from outside."
+    return "failed", str(error) or type(error).__name__
 
 
 async def finish(session_id: str, given: Lease, journal: Journal, end: End) -> None:

@@ -24,7 +24,7 @@ from cellwright_kernel.wire import Cell
 RESUMED: Final = "resumed"
 """Topic of a note that the model was told as it stands, in a message of its own."""
 CALL: Final = "call"
-"""Topic of a note that says why a call was not executed: its id, a colon, and the answer."""
+"""Topic of a note that is the answer to a call which was not executed."""
 
 TASK: Final = "task"
 """Topic of a note with the task that a conversation began with, where the run has another one since."""
@@ -137,7 +137,9 @@ class _Reading:
                     self._numbers[call_id] = number
                 case CellRebuilt(number=number) if record.status is not None:
                     self._rebuilt[number] = record
-                case Note(topic="call", text=text):
+                case Note(topic="call", call_id=str(call_id), text=text):
+                    self._refused[call_id] = text
+                case Note(topic="call", text=text):  # of runs that were written before such notes had the id
                     call_id, _, reason = text.partition(": ")
                     self._refused[call_id] = reason
                 case Note(topic="task", text=text):

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from typing import Final
 
 from cellwright.deadlines import too_long
-from cellwright.errors import SandboxLost
+from cellwright.errors import CellwrightError, SandboxLost
 from cellwright.lease import Lease
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.record.journal import Journal
 from cellwright.record.records import CellOpened
 from cellwright.running import OnEvent, RunningCell, not_executable
+from cellwright.sandbox.base import Sandbox
 from cellwright.screen import Screen
 from cellwright.secret_uses import SecretUses
 from cellwright_kernel.wire import Cell
@@ -65,7 +66,11 @@ class Executor:
         try:
             await self.screen.taken()
             self._record_opened(ongoing, deadline_s, call)
-            ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
+            try:
+                ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
+            except (CellwrightError, asyncio.CancelledError) as error:
+                self._close_without_sandbox(ongoing.cell, error)
+                raise
             started = time.monotonic()
             ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
             if not ready:
@@ -87,10 +92,14 @@ class Executor:
         finally:
             self._touch()
 
-    async def again(self, ongoing: Ongoing, deadline_s: float) -> Cell:
-        """Execute a cell of the record for what it leaves in a new sandbox, and return it closed; nothing is recorded here."""
+    async def again(self, ongoing: Ongoing, deadline_s: float, *, within: Sandbox) -> Cell:
+        """Execute a cell of the record for what it leaves in a new sandbox, and return it closed; nothing is recorded here.
+
+        Raises:
+            SandboxLost: That sandbox is no more. No other takes its place: what earlier cells left would not be in it.
+        """
         try:
-            await self._lease.living()
+            self._lease.still(within)
             started = time.monotonic()
             ongoing.running = running = RunningCell([], None)
             if (fault := self._not_to_be_posted(ongoing.cell)) is not None:
@@ -118,6 +127,17 @@ class Executor:
         except TimeoutError:
             return False
         return True
+
+    def _close_without_sandbox(self, cell: Cell, error: BaseException) -> None:
+        """Give a cell its end that was opened and has no sandbox to run in: without one it would count as lost while it ran."""
+        running = RunningCell([], None)
+        if self.is_over or not isinstance(error, CellwrightError):
+            running.not_posted()
+        else:
+            running.refused(f"There was no sandbox for this cell, and nothing of it ran. {error}")
+        if self.is_over:
+            running.closed_with_its_session()
+        running.record(running.close(cell, duration_ms=0), self._journal)
 
     def _not_to_be_posted(self, cell: Cell) -> str | None:
         """Return why no kernel is to get its code, as a sentence; None when there is no reason."""

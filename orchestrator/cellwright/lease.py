@@ -96,6 +96,16 @@ class Lease:
                 raise SessionClosed
             return self.sandbox if self.lives else await self._replaced()
 
+    def still(self, begun: Sandbox) -> Sandbox:
+        """Return the sandbox that something was begun in, while it lives; it is never replaced here.
+
+        Raises:
+            SandboxLost: It has ended, or another has taken its place.
+        """
+        if self.sandbox is not begun or not self.lives:
+            raise SandboxLost("The sandbox that this was begun in has ended.")
+        return begun
+
     def lose(self) -> None:
         """Give the sandbox up: it is ended in the background, which may take seconds; the lease can still give a new one."""
         if self._losing is None:
@@ -195,7 +205,13 @@ async def _egress(spec: Spec, outgoing: Outgoing, secrets: Secrets, tape: Tape |
     removal = folder_removal(folder)
     path = folder / "proxy.sock"
     try:
-        async with EgressProxy(spec.allow, path, outgoing.began, hears=outgoing, secrets=secrets, tape=tape):
+        async with EgressProxy(
+            *(spec.allow, path, outgoing.began),
+            hears=outgoing,
+            hears_tape=outgoing.of_tape(),
+            secrets=secrets,
+            tape=tape,
+        ):
             path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
             yield path
     finally:

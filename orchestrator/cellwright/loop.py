@@ -331,7 +331,7 @@ class Run:
                 assert_never(one)
 
     def _reject(self, call: Call, reason: str) -> Item:
-        self._session.journal.append(records.Note(topic=CALL, text=f"{call.call_id}: {reason}"))
+        self._session.journal.append(records.Note(topic=CALL, call_id=call.call_id, text=reason))
         self._tell(CallRejected(reason))
         return answer_item(call, [said(reason)])
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from cellwright.egress import EgressRequest
 from cellwright.egress.traffic import Body, Request, Traffic
+from cellwright.egress.witness import Hears
 from cellwright.record import records
 from cellwright.record.journal import Journal
 
@@ -31,23 +32,25 @@ class Outgoing:
     Args:
         journal: Where they are recorded.
         executing: Returns the number of the cell that runs; None between cells.
+        had: How many cells the run had when it was taken up again; absent: it is new.
     """
 
-    def __init__(self, journal: Journal, executing: Callable[[], int | None]) -> None:
+    def __init__(self, journal: Journal, executing: Callable[[], int | None], *, had: int | None = None) -> None:
         self._journal = journal
+        self._had = had or 0
+        self.rebuilds = had is not None
+        """True while the cells that the run had are brought back; those are marked that they go out again."""
         self._executing = executing
         self._cell: int | None = None
         self._recorded = Counter[int | None]()
         self._exchanged = Counter[int | None]()
         self._sent = Counter[int | None]()
-        self._more: dict[int | None, records.EgressMore] = {}
-        self.is_quiet = False
-        """True while nothing goes out and the run has all of it already: nothing is recorded then."""
+        self._more: dict[tuple[int | None, bool], records.EgressMore] = {}
+        self.keeps_taped = True
+        """False where what a tape answers is not recorded: it is the run's own, which has all of it already."""
 
     def began(self) -> Callable[[EgressRequest], None]:
         """A connection has come: it is the running cell's, however long it lasts. Return what is told of its request."""
-        if self.is_quiet:
-            return _nothing
         cell = self._executing()
         if cell != self._cell:
             self.settle()
@@ -57,28 +60,36 @@ class Outgoing:
 
     def _note(self, cell: int | None, request: EgressRequest) -> None:
         """Record a request that is over, or count it."""
+        if self._leaves_out(request.taped):
+            return
         if self._recorded[cell] < REQUESTS:
             self._recorded[cell] += 1
-            self._journal.append(records.Egress.of(request, cell=cell))
+            self._journal.append(records.Egress.of(request, cell=cell, rebuilt=self._is_rebuilt(cell)))
         else:
-            self._more[cell] = self._more.get(cell, records.EgressMore(cell=cell)).with_one(request)
+            key = cell, request.taped
+            none = records.EgressMore(cell=cell, taped=request.taped, rebuilt=self._is_rebuilt(cell))
+            self._more[key] = self._more.get(key, none).with_one(request)
 
-    def request(self, request: Request) -> int | None:
+    def of_tape(self) -> Hears:
+        """Return who is told of what a tape answers, in place of this."""
+        return _OfTape(self)
+
+    def request(self, request: Request, *, taped: bool = False) -> int | None:
         """A request in clear is about to go out, of the cell that runs; where it may change something, that is on disk before."""
         cell = self._executing()
         if not request.changes_nothing:
-            self._is_about_to_send(cell, request.method, request.host, request.port, request.target[:_TARGET_CHARS])
+            self._is_about_to_send(cell, request.method, request.host, request.port, request.target, taped=taped)
         return cell
 
-    def response(self, traffic: Traffic, cell: int | None) -> None:
+    def response(self, traffic: Traffic, cell: int | None, *, taped: bool = False) -> None:
         """Its response has ended: keep both, unless the cell has had enough kept."""
-        if self.is_quiet or self._exchanged[cell] >= REQUESTS:
+        if self._leaves_out(taped) or self._exchanged[cell] >= REQUESTS:
             return
         self._exchanged[cell] += 1
         request = traffic.request
         self._journal.append(
             records.Exchanged(
-                cell=cell,
+                **self._marks(cell, taped),
                 method=request.method,
                 host=request.host,
                 port=request.port,
@@ -91,18 +102,21 @@ class Outgoing:
             )
         )
 
-    def unread(self, host: str, port: int) -> None:
+    def unread(self, host: str, port: int, *, taped: bool = False) -> None:
         """What is about to go out cannot be read: it may change anything."""
-        self._is_about_to_send(self._executing(), _UNREAD, host, port)
+        self._is_about_to_send(self._executing(), _UNREAD, host, port, "", taped=taped)
 
-    def _is_about_to_send(self, cell: int | None, method: str, host: str, port: int, target: str = "") -> None:
+    def _is_about_to_send(
+        self, cell: int | None, method: str, host: str, port: int, target: str, *, taped: bool
+    ) -> None:
         """Record it, as long as the cell has had few recorded; behind the last one stands that anything may have followed."""
-        if self.is_quiet or self._sent[cell] > REQUESTS:
+        if self._leaves_out(taped) or self._sent[cell] > REQUESTS:
             return
         self._sent[cell] += 1
         if self._sent[cell] > REQUESTS:
             method, target = _UNREAD, ""
-        self._journal.append(records.RequestSent(cell=cell, method=method, host=host, port=port, target=target))
+        said = {"method": method, "host": host, "port": port, "target": target[:_TARGET_CHARS]}
+        self._journal.append(records.RequestSent(**self._marks(cell, taped), **said))
 
     def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
         if body.data and not self._journal.would_hide(body.data.decode("latin-1")):
@@ -116,6 +130,28 @@ class Outgoing:
             _, more = self._more.popitem()
             self._journal.append(more)
 
+    def _marks(self, cell: int | None, taped: bool) -> dict[str, Any]:
+        return {"cell": cell, "taped": taped, "rebuilt": self._is_rebuilt(cell)}
 
-def _nothing(_: EgressRequest) -> None:
-    """What is told of a connection that is not recorded."""
+    def _is_rebuilt(self, cell: int | None) -> bool:
+        """Whether it is a cell's that the run had, whose response may come when all is brought back."""
+        return self.rebuilds if cell is None else cell <= self._had
+
+    def _leaves_out(self, taped: bool) -> bool:
+        return taped and not self.keeps_taped
+
+
+class _OfTape:
+    """Is told what a tape answers."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+
+    def request(self, request: Request) -> int | None:
+        return self._outgoing.request(request, taped=True)
+
+    def response(self, traffic: Traffic, cell: int | None) -> None:
+        self._outgoing.response(traffic, cell, taped=True)
+
+    def unread(self, host: str, port: int) -> None:
+        self._outgoing.unread(host, port, taped=True)

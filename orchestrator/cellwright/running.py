@@ -111,7 +111,7 @@ class RunningCell:
     def refused(self, sentence: str) -> None:
         """Close it as an error of its code, which was not posted."""
         self._add(Text(text=sentence, source="error"))
-        self._status = "error"
+        self._is_posted, self._status = False, "error"
 
     def still_starting(self) -> None:
         """Close it as an error: there was no sandbox for it in time."""
@@ -165,7 +165,13 @@ class RunningCell:
         places = enumerate(sorted(self._outputs), start=len(self._notices))
         wholes = {place: self._wholes[number].decode() for place, number in places if number in self._wholes}
         try:
-            journal.cell_closed(cell, kernel_generation=self._kernel_generation, observed=observed, wholes=wholes)
+            journal.cell_closed(
+                cell,
+                kernel_generation=self._kernel_generation,
+                observed=observed,
+                wholes=wholes,
+                posted=self._is_posted,
+            )
         except RecordError as error:
             raise type(error)(
                 f"The cell ran, and ended as {cell.status!r}, but what it gave is lost. {error}"

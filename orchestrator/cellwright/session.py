@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 
 from cellwright.attached import Attached
-from cellwright.closing import End, finish
+from cellwright.closing import End, end_run, finish, how_it_ended
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
 from cellwright.egress import Tape
@@ -31,7 +31,7 @@ from cellwright.record.journal import Journal, open_run
 from cellwright.record.run_info import Driver, RunEnd, now
 from cellwright.running import OnEvent, check_size
 from cellwright.sandbox import backend_named
-from cellwright.sandbox.base import Backend, SandboxInfo, Spec
+from cellwright.sandbox.base import Backend, Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
 from cellwright.secret_uses import SecretUses, secrets_of
 from cellwright_kernel.wire import Cell, FileInfo, Language, PictureDifference, PicturePair
@@ -111,10 +111,12 @@ class Session:
             replay_of=replay_of,
             secrets=kept,
         )
-        end = End("failed", reason="The session could not be opened.")
+        end = End.of(journal, is_new=is_new)
         session: Session | None = None
-        outgoing = Outgoing(journal, lambda: session.executing if session else None)
-        outgoing.is_quiet = tape is not None and not is_new
+        outgoing = Outgoing(
+            journal, lambda: session.executing if session else None, had=None if is_new else journal.cells
+        )
+        outgoing.keeps_taped = is_new
         try:
             async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape) as given:
                 session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
@@ -128,17 +130,14 @@ class Session:
                         versions=given.versions,
                     )
                 )
-                end = session._end
+                session._end = end = end if end.is_as_before else session._end
                 async with session._open():
                     yield session
         finally:
             try:
                 outgoing.settle()
             finally:
-                if end.status is None:
-                    await asyncio.to_thread(journal.leave)
-                else:
-                    await asyncio.to_thread(journal.close, end.status, reason=end.reason, summary=end.summary)
+                await asyncio.to_thread(end_run, journal, end)
 
     @property
     def run_dir(self) -> Path:
@@ -154,6 +153,10 @@ class Session:
     def info(self) -> SandboxInfo:
         """What is in force in its sandbox."""
         return self._lease.sandbox.info
+
+    def sandbox(self, begun: Sandbox | None = None) -> Sandbox:
+        """Return its sandbox of now. Raises SandboxLost where that is not the one that something was begun in, or has ended."""
+        return self._lease.sandbox if begun is None else self._lease.still(begun)
 
     @property
     def executing(self) -> int | None:
@@ -233,21 +236,20 @@ class Session:
         return ongoing
 
     async def execute_again(
-        self, number: int, code: str, *, language: Language, deadline_s: float, interrupt_after_s: float | None = None
+        self, opened: records.CellOpened, *, within: Sandbox, deadline_s: float, interrupt_after_s: float | None = None
     ) -> Cell:
         """Execute a cell that the run has already, for what it leaves in a new sandbox; nothing is recorded.
 
         Args:
-            number: The cell's.
-            code: As with `execute`, as are the language and the deadline.
-            language: See there.
-            deadline_s: See there.
+            opened: The cell.
+            within: The sandbox that what was before it was brought back in; no other takes its place: `SandboxLost` is raised.
+            deadline_s: As with `execute`.
             interrupt_after_s: Seconds after which it is interrupted, as it was then; absent: it is not.
         """
         self._refuse()
-        cell = Cell(number=number, language=language, code=code, started_at=now())
+        cell = Cell(number=opened.number, language=opened.language, code=opened.code, started_at=now())
         self._ongoing = ongoing = Ongoing(cell, self._lease, self.journal)
-        ongoing.ends_with(ending := asyncio.ensure_future(self._executor.again(ongoing, deadline_s)))
+        ongoing.ends_with(ending := asyncio.ensure_future(self._executor.again(ongoing, deadline_s, within=within)))
         if interrupt_after_s is not None:
             await asyncio.wait({ending}, timeout=interrupt_after_s)
             await ongoing.interrupt()
@@ -255,23 +257,26 @@ class Session:
 
     def go_live(self) -> None:
         """Take the tape away: from now on what is allowed goes out, and is recorded."""
-        if self._tape is not None and self._outgoing is not None:
+        if self._tape is not None:
             self._tape.lift()
-            self._outgoing.is_quiet = False
+
+    def go_on(self) -> None:
+        """Say that a run which was taken up again is where it was: what comes from now on is new, and is how it ends."""
+        self.go_live()
+        if self._outgoing is not None:
+            self._outgoing.rebuilds = False
+        self.conclude("done")
 
     async def wait(self, *, reply_s: float | None = None) -> Cell | None:
-        """Wait for the cell that was executed last; return it closed, or as it stands. None when there was none yet.
-
-        Args:
-            reply_s: As with `execute`.
+        """Wait for the cell that was executed last; return as `execute` does, None when there was none yet.
 
         Raises:
             SessionBusy: Somebody waits for it already.
         """
         return None if self._ongoing is None else await self._told(self._ongoing, reply_s)
 
-    def conclude(self, status: RunEnd | None, *, reason: str | None = None, summary: str | None = None) -> None:
-        """Say how the run ended; recorded when the session closes. Without it the run is `done`.
+    def conclude(self, status: RunEnd | None, reason: str | None = None, *, summary: str | None = None) -> None:
+        """Say how the run ended; recorded when the session closes. Without it the run is `done`, or, taken up again, as before.
 
         Args:
             status: How it ended; None, and it is left without an end, as a crash leaves it.
@@ -279,6 +284,7 @@ class Session:
             summary: The model's last words.
         """
         self._end.status, self._end.reason, self._end.summary = status, reason, summary
+        self._end.is_as_before = False
 
     def will_close(self, reason: str) -> None:
         """Say why the session is about to be closed, as a sentence, where that says nothing of its run; recorded then."""
@@ -290,14 +296,14 @@ class Session:
             with self._or_closed():
                 await self._ongoing.interrupt()
 
-    async def restart(self, language: Language = "python", *, is_recorded: bool = False) -> None:
+    async def restart(self, language: Language = "python", *, again_in: Sandbox | None = None) -> None:
         """Replace a kernel: its variables are gone, files and desktop stay. A cell that runs in it ends as `interrupted`.
 
-        With `is_recorded` the run has it already, here as below, and does not get it once more.
+        With `again_in` the run has it already, here as below: it is done again in this sandbox and no other, unrecorded.
         """
-        async with self._used(may_replace=self.executing is None) as door:
+        async with self._used(again_in, may_replace=self.executing is None) as door:
             await door.restart(language)
-            if not is_recorded:
+            if again_in is None:
                 self.journal.append(records.KernelRestarted(language=language))
 
     async def screenshot(self) -> bytes:
@@ -322,22 +328,22 @@ class Session:
         async with self._used() as door:
             return b"".join([chunk async for chunk in door.read_file(path)])
 
-    async def write_file(self, path: str, data: bytes, *, is_recorded: bool = False) -> None:
+    async def write_file(self, path: str, data: bytes, *, again_in: Sandbox | None = None) -> None:
         """Write a file into the sandbox's home."""
-        async with self._used() as door:
+        async with self._used(again_in) as door:
             await door.write_file(path, data)
-            if is_recorded:
+            if again_in is not None:
                 return
             sha256 = await asyncio.to_thread(self.journal.blob, data)
             self.journal.append(
                 records.FileWritten(path=path, sha256=sha256, size_bytes=len(data), kept=self.journal.keeps(sha256))
             )
 
-    async def delete_file(self, path: str, *, is_recorded: bool = False) -> None:
+    async def delete_file(self, path: str, *, again_in: Sandbox | None = None) -> None:
         """Remove a file from the sandbox's home."""
-        async with self._used() as door:
+        async with self._used(again_in) as door:
             await door.delete_file(path)
-            if not is_recorded:
+            if again_in is None:
                 self.journal.append(records.FileDeleted(path=path))
 
     async def _told(self, ongoing: Ongoing, reply_s: float | None) -> Cell:
@@ -354,13 +360,12 @@ class Session:
         return cell
 
     @asynccontextmanager
-    async def _used(self, *, may_replace: bool = True) -> AsyncIterator[Door]:
+    async def _used(self, begun: Sandbox | None = None, *, may_replace: bool = True) -> AsyncIterator[Door]:
         self._touch()
         if self._closed:
             raise SessionClosed
         with self._or_closed():
-            sandbox = await self._lease.living() if may_replace else self._lease.sandbox
-            yield sandbox.door
+            yield (await self._lease.living() if may_replace and begun is None else self.sandbox(begun)).door
 
     def _or_closed(self) -> AbstractContextManager[None]:
         return or_closed(lambda: self._closed)
@@ -370,11 +375,9 @@ class Session:
         """Hold the session open; how the block ends is how the run ends, unless `conclude` said otherwise."""
         try:
             yield
-        except asyncio.CancelledError:
-            self.conclude("cancelled", reason="It was interrupted from outside.")
-            raise
         except BaseException as error:
-            self.conclude("failed", reason=str(error) or type(error).__name__)
+            if not self._end.is_as_before:
+                self.conclude(*how_it_ended(error))
             raise
         finally:
             self._closed = self._executor.is_over = self.attached.is_over = True

@@ -12,8 +12,9 @@ from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.outgoing import REQUESTS, Outgoing
 from cellwright.record.journal import open_run
 from cellwright.record.reader import read_run
-from cellwright.record.records import Egress, EgressMore, Exchanged, RequestSent
+from cellwright.record.records import Egress, EgressMore, Exchanged, RequestSent, RunClosed
 from cellwright.record.totals import totals_of
+from cellwright.replay.effects import sent_by_cells
 from cellwright.sandbox.base import SecretSpec, Spec
 from cellwright.secret_uses import secrets_of
 
@@ -29,6 +30,9 @@ ASKED = EgressRequest(
     started_at="2026-11-29T16:17:24.000Z",
     duration_ms=5,
 )
+
+
+NOTHING = Body(0, hashlib.sha256(b"").hexdigest(), b"")
 
 
 def test_a_cell_that_asks_without_end_is_recorded_so_far_and_then_counted() -> None:
@@ -76,17 +80,38 @@ def test_a_connection_that_outlasts_its_cell_is_that_cells() -> None:
     assert kinds == [(Egress, 2), *[(Egress, 1)] * REQUESTS, (Egress, 2), (EgressMore, 1)]
 
 
-def test_nothing_is_recorded_while_the_record_itself_answers() -> None:
+def test_nothing_is_recorded_of_what_the_run_itself_answers_however_long_it_lasts() -> None:
     with open_run(session_id="s", driver="library", spec=Spec()) as journal:
         outgoing = Outgoing(journal, lambda: 1)
-        outgoing.is_quiet = True
-        began_quiet = outgoing.began()
-        outgoing.request(Request("POST", "example.com", 80, "/", ()))
+        outgoing.keeps_taped = False
+        outgoing.began()(replace(ASKED, taped=True))
+        outgoing.of_tape().request(Request("POST", "example.com", 80, "/", ()))
+        outgoing.of_tape().unread("example.com", 443)
+        outgoing.began()(ASKED)  # came while the tape answered, and asked once it did no more
         outgoing.unread("example.com", 443)
-        outgoing.is_quiet = False
-        began_quiet(ASKED)  # what came while it was quiet stays unrecorded
-        outgoing.unread("example.com", 443)
-    assert [type(record) for record in read_run(journal.folder).records[:-1]] == [RequestSent]
+    assert [type(record) for record in read_run(journal.folder).records[:-1]] == [Egress, RequestSent]
+
+
+def test_what_a_tape_answers_is_marked_as_that() -> None:
+    traffic = Traffic(Request("POST", "example.com", 80, "/", ()), NOTHING, 200, "OK", (), NOTHING)
+    with open_run(session_id="s", driver="replay", spec=Spec()) as journal:
+        outgoing = Outgoing(journal, lambda: 1)
+        for hears, taped in ((outgoing, False), (outgoing.of_tape(), True)):
+            hears.request(traffic.request)
+            hears.response(traffic, 1)
+            hears.unread("example.com", 443)
+            outgoing.began()(replace(ASKED, taped=taped))
+        for _ in range(REQUESTS):
+            outgoing.began()(replace(ASKED, taped=True))
+        outgoing.settle()
+    run = read_run(journal.folder)
+    marked = [(type(record), getattr(record, "taped", None)) for record in run.records]
+    kinds = (RequestSent, Exchanged, RequestSent, Egress)
+    assert marked[:8] == [*((kind, False) for kind in kinds), *((kind, True) for kind in kinds)]
+    assert marked[-2:] == [(EgressMore, True), (RunClosed, None)]
+    assert sent_by_cells(run) == {
+        1: ("POST http://example.com:80/", "something unreadable, encrypted usually, to example.com:443")
+    }
 
 
 def post(number: int) -> Request:

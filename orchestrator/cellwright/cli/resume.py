@@ -39,6 +39,7 @@ from cellwright.replay.fork import fork
 from cellwright.replay.plan import Plan, Question, Rerun, plan_for
 from cellwright.replay.replay import Again, spec_again
 from cellwright.replay.resume import Given, must_be_resumable, resume
+from cellwright.secret_uses import secrets_of
 from cellwright_kernel.wire import Cell, Language
 
 if TYPE_CHECKING:
@@ -182,8 +183,9 @@ def fork_run(
         raise UsageError(
             "A TASK is for a model, and --exec goes on without one. Nothing was started. Give one of them."
         )
+    given = _given(recorded, env, file, out, sandbox)
     going = _Going(
-        given=_given(recorded, env, file, out, sandbox),
+        given=given,
         who=_who(recorded, model, base_url, emulate) if by_model else None,
         budget=Budget(max_turns, max_cells, max_seconds),
         code=exec_,
@@ -192,7 +194,8 @@ def fork_run(
         what_happened=words_of_fork(recorded, at, task),
     )
     name = going.who.name if going.who else None
-    folder = fork(recorded, at, driver="loop" if by_model else "cli", task=task, model=name)
+    kept = secrets_of(spec_again(recorded, Again(env=given.env, backend=given.backend)), given.secrets)
+    folder = fork(recorded, at, driver="loop" if by_model else "cli", task=task, model=name, secrets=kept)
     forked = read_run(folder)
     _go_on(forked, _plan(forked, rerun, mark), going)
 

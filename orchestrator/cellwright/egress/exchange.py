@@ -39,6 +39,9 @@ from cellwright.egress.witness import Witness
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 """Turns a host name into addresses; raises OSError when there are none."""
 
+Watch = Callable[[str, int], Witness]
+"""Makes the witness of a connection, given where it leads."""
+
 _REASON_BYTES: Final = 400
 
 
@@ -66,6 +69,8 @@ class EgressRequest:
     """Until the connection was over."""
     secrets: tuple[str, ...] = ()
     """Names of those whose values went out in its headers, or whose placeholders it was refused for."""
+    taped: bool = False
+    """Whether a record answered in place of the world: nothing went out."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +118,11 @@ class Exchange:
         timeouts: Timeouts,
         placeholders: Placeholders,
         tls: Tls,
-        witness: Callable[[str, int], Witness] | None = None,
+        witness: Watch | None = None,
+        witness_of_tape: Watch | None = None,
         tape: Tape | None = None,
     ) -> None:
-        self._witness = witness
+        self._witness, self._witness_of_tape = witness, witness_of_tape
         self._tape = tape
         self._inside = inside
         self._outside: Side | None = None
@@ -173,20 +179,21 @@ class Exchange:
             started_at=self._started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             duration_ms=round((datetime.now(UTC) - self._started).total_seconds() * 1000),
             secrets=self._secrets,
+            taped=self._tape is not None,
         )
 
     async def _run(self) -> None:
         request = await self._head()
         if request is None:
             return
+        if self._tape is not None and self._tape.is_lifted:  # asked once: what follows is all of one world
+            self._tape = None
         self._target = target = target_of(request)
         self._placeholders.refuse(request.target, "the URL", target.host, target.port)
         self._way = way = await self._way_to(target)
-        self._outside = outside = await (
-            self._connect(target, way) if self._tape is None else self._answered(self._tape, target)
-        )
-        if self._witness is not None:
-            outside.witness = self._witness(target.host, target.port)
+        self._outside = outside = await self._connect(target, way)
+        if (witness := self._witness if self._tape is None else self._witness_of_tape) is not None:
+            outside.witness = witness(target.host, target.port)
         if target.method == "CONNECT":
             self._placeholders.refuse(head_of(request), "the head", target.host, target.port)
             await self._inside.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
@@ -273,6 +280,8 @@ class Exchange:
         return addresses
 
     async def _connect(self, target: Target, way: _Way) -> Side:
+        if self._tape is not None:
+            return Side(*await self._tape.connect(target.host, target.port), h11.CLIENT)
         last: OSError | None = None
         for address in way.addresses:
             try:
@@ -284,9 +293,6 @@ class Exchange:
             self._address = str(address)
             return Side(*streams, h11.CLIENT)
         raise Stopped(502, f"{place_of(target.host, target.port)} did not answer: {why(last)}.") from last
-
-    async def _answered(self, tape: Tape, target: Target) -> Side:
-        return Side(*await tape.connect(target.host, target.port), h11.CLIENT)
 
     def _encryption(self, target: Target) -> dict[str, Any]:
         """Return how a connection for a request is to be encrypted."""

@@ -47,6 +47,7 @@ class EgressProxy:
         secrets: Secrets = NONE,
         tls: Tls | None = None,
         hears: Hears | None = None,
+        hears_tape: Hears | None = None,
         tape: Tape | None = None,
     ) -> None:
         """Read the allow-list; nothing listens yet.
@@ -61,6 +62,7 @@ class EgressProxy:
             secrets: What stands for a placeholder, and where.
             tls: Which requests that have such go out over TLS; absent: those to port 443.
             hears: Is told what passes in clear.
+            hears_tape: The same of what the tape answers; absent: `hears` is.
             tape: Answers in place of the world until it is lifted: nothing goes out, and no name is looked up.
 
         Raises:
@@ -73,7 +75,9 @@ class EgressProxy:
         self._resolve = resolve or _ask_system
         self._placeholders = Placeholders(secrets)
         self._tls = tls or Tls()
-        self._witness = None if hears is None else partial(Witness, hears=hears, room=Room())
+        room = Room()
+        self._witness = None if hears is None else partial(Witness, hears=hears, room=room)
+        self._witness_of_tape = None if hears_tape is None else partial(Witness, hears=hears_tape, room=room)
         self._tape = tape
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
@@ -140,7 +144,8 @@ class EgressProxy:
             placeholders=self._placeholders,
             tls=self._tls,
             witness=self._witness,
-            tape=None if self._tape is None or self._tape.is_lifted else self._tape,
+            witness_of_tape=self._witness_of_tape or self._witness,
+            tape=self._tape,
         )
         try:
             await exchange.run()

@@ -71,9 +71,17 @@ class Tape:
             serving.cancel()
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Return a connection that is answered as the record says of this place."""
+        """Return a connection that is answered as the record says of this place.
+
+        Raises:
+            ConnectionAbortedError: It answers no more.
+        """
         near, far = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=far)
+        if self.is_lifted:
+            writer.close()
+            near.close()
+            raise ConnectionAbortedError("The record answers no more.")
         task = asyncio.ensure_future(self._serve(host, port, reader, writer))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)

@@ -24,6 +24,7 @@ from cellwright.record.folder import make_private, new_run_id, read_info, runs_f
 from cellwright.record.journal_file import JournalFile
 from cellwright.record.keep import Keep, KeptBlobs
 from cellwright.record.lines import JOURNAL, Line, Scan, refuse_faults, scan, written
+from cellwright.record.reader import end_of
 from cellwright.record.records import (
     CLAIMED_OF_CELL,
     CellClosed,
@@ -70,6 +71,10 @@ class Journal:
         self._lock = threading.RLock()
         self._count = found.count
         self._last = found.last
+        self.end_before = end_of([line.record for line in found.lines])
+        """The end that the run had when it was opened; None where it had none."""
+        self.has_begun = False
+        """Whether more than notes was appended since."""
         self._cells = sum(isinstance(line.record, CellOpened) for line in found.lines)
         self._turns = sum(isinstance(line.record, ModelResponse) for line in found.lines)
         self._durable = durable
@@ -170,6 +175,7 @@ class Journal:
             self._file.write(data)
             self._count = line.number
             self._last = line.hash
+            self.has_begun |= not isinstance(record, Note)
             self._cells += isinstance(record, CellOpened)
             self._turns += isinstance(record, ModelResponse)
             self._sync.wrote()
@@ -227,6 +233,7 @@ class Journal:
         kernel_generation: int | None = None,
         observed: Collection[str] = (),
         wholes: Mapping[int, str] | None = None,
+        posted: bool = True,
     ) -> Line:
         """Record a cell's end, with its pictures and long texts as blobs; raises as `append` does.
 
@@ -236,6 +243,7 @@ class Journal:
             observed: Fields of the record that were seen from outside, such as `status` when the sandbox was lost; a
                 rung that the outside used is `rung`.
             wholes: Position of an output that was cut -> the text as the cell wrote it.
+            posted: Whether a kernel was given its code.
         """
         claimed = tuple(name for name in CLAIMED_OF_CELL if name not in observed)
         return self.append(
@@ -247,6 +255,7 @@ class Journal:
                     for place, output in enumerate(cell.outputs)
                 ),
                 truncated=cell.truncated,
+                posted=posted,
                 rung=cell.rung,
                 duration_ms=cell.duration_ms or 0,
                 kernel_generation=kernel_generation,

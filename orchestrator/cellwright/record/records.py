@@ -104,6 +104,8 @@ class CellClosed(_Record):
     """In order; what the model was shown."""
     truncated: bool = False
     """True when anything was cut or dropped at a ceiling."""
+    posted: bool = True
+    """False when no kernel was given its code, so that it has left nothing."""
     rung: Rung | None = None
     """Which rung ended it; absent when it ended by itself."""
     duration_ms: int
@@ -150,7 +152,6 @@ class LateOutput(_Record):
     of_cell: int
     outputs: tuple[StoredOutput, ...]
     claimed: tuple[str, ...] = ("of_cell", "outputs")
-    """Fields that are the inside's word."""
 
 
 class KernelRestarted(_Record):
@@ -216,12 +217,19 @@ class ModelFailed(_Record):
     """With which the server refused it; absent when it did not, or no answer came."""
 
 
-class Egress(_Record):
+class _WayOut(_Record):
+    cell: int | None = None
+    """Number of the cell that ran when its connection came, or the request went out; absent between cells."""
+    taped: bool = False
+    """Whether a run's record answered in place of the world: nothing went out."""
+    rebuilt: bool = False
+    """Whether it went out while what a cell had left was brought back: the cell has sent it before."""
+
+
+class Egress(_WayOut):
     """Something inside asked for a way out."""
 
     type: Literal["egress"] = "egress"
-    cell: int | None = None
-    """Number of the cell that ran when its connection came; absent between cells."""
     method: str
     """`CONNECT`, or the HTTP method of a plain request."""
     host: str
@@ -243,17 +251,15 @@ class Egress(_Record):
     """Names of those whose values went out in its headers, or whose placeholders it was refused for; absent: none."""
 
     @classmethod
-    def of(cls, request: EgressRequest, *, cell: int | None = None) -> Self:
+    def of(cls, request: EgressRequest, *, cell: int | None = None, rebuilt: bool = False) -> Self:
         """Return the record of what the egress proxy saw while this cell ran; absent: none did."""
-        return cls(cell=cell, **{**asdict(request), "secrets": request.secrets or None})
+        return cls(cell=cell, rebuilt=rebuilt, **{**asdict(request), "secrets": request.secrets or None})
 
 
-class EgressMore(_Record):
+class EgressMore(_WayOut):
     """Requests for a way out, beyond those that have a record each: only counted."""
 
     type: Literal["egress_more"] = "egress_more"
-    cell: int | None = None
-    """As in `Egress`."""
     allowed: int = 0
     refused: int = 0
     sent_bytes: int = 0
@@ -273,12 +279,10 @@ class EgressMore(_Record):
         )
 
 
-class RequestSent(_Record):
+class RequestSent(_WayOut):
     """A request is about to go out that may change something outside; on disk before it has."""
 
     type: Literal["request_sent"] = "request_sent"
-    cell: int | None = None
-    """Number of the cell that ran then; absent between cells."""
     method: str
     """`CONNECT` where it cannot be read: anything may be in it."""
     host: str
@@ -297,12 +301,10 @@ class KeptBody(Recorded):
     """True when it is a blob of the run, or empty."""
 
 
-class Exchanged(_Record):
+class Exchanged(_WayOut):
     """A request that went out in clear, and its response; both as they were seen outside."""
 
     type: Literal["exchanged"] = "exchanged"
-    cell: int | None = None
-    """Number of the cell that ran when the request went out; absent between cells."""
     method: str
     host: str
     port: int
@@ -340,6 +342,8 @@ class Note(_Record):
     """One word for programs: `repair`, `shutdown`, ...; absent when the sentence is all there is."""
     cell: int | None = None
     """The cell it is about; absent when about none."""
+    call_id: str | None = None
+    """The model's call that it answers; absent when none."""
     sha256: str | None = None
     """Blob that belongs to it; absent when none does."""
 

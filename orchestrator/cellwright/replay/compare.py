@@ -146,6 +146,19 @@ async def compare(
     return await asyncio.to_thread(with_texts, compared, recorded, other, may_differ)
 
 
+def compare_lost(recorded: Side, other: Side) -> Compared:
+    """Compare a cell that has no end in the record with the same cell, done again: there is nothing to hold it against."""
+    reasons = () if other.status == "ok" else (f"It ended {other.status}; in the record, it has no end.",)
+    return Compared(
+        number=recorded.cell.opened.number,
+        verdict="differs" if reasons else "same",
+        reasons=reasons,
+        notes=() if reasons else ("It has no end in the record: what it gave this time is not compared.",),
+        recorded_ms=recorded.duration_ms,
+        other_ms=other.duration_ms,
+    )
+
+
 def with_texts(compared: Compared, recorded: Side, other: Side, may_differ: MayDiffer) -> Compared:
     """Return a comparison with that of the texts in it, in place of any that was."""
     one = may_differ.plain(recorded.texts(), recorded.started)

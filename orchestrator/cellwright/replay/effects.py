@@ -2,7 +2,7 @@
 
 Flows in: a run. Flows out: for each cell what it sent, in words. Decided here: that only GET, HEAD and OPTIONS change nothing;
 that what could not be read may have been anything; and that what went out between two cells was the earlier one's, since a
-page that it opened, or a thread that it started, sent it.
+page that it opened, or a thread that it started, sent it; and that what a record answered never went out.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def _all_sent(run: Run) -> Iterator[tuple[int, str]]:
         match record:
             case CellOpened(number=number):
                 last = number
+            case RequestSent(taped=True) | Egress(taped=True) | EgressMore(taped=True):
+                continue
             case RequestSent(method="CONNECT", host=host, port=port):
                 yield record.cell or last, f"something unreadable, encrypted usually, to {host}:{port}"
             case RequestSent(method=method, host=host, port=port, target=target):
@@ -46,4 +48,5 @@ def _all_sent(run: Run) -> Iterator[tuple[int, str]]:
 
 def _looked_at(records: tuple[Record, ...]) -> set[tuple[str, int]]:
     """Return the places of which it is known what was sent there: in older runs, of none."""
-    return {(record.host, record.port) for record in records if isinstance(record, (Exchanged, RequestSent))}
+    of_requests = (record for record in records if isinstance(record, (Exchanged, RequestSent)))
+    return {(record.host, record.port) for record in of_requests if not record.taped}

@@ -29,7 +29,7 @@ from cellwright.record.records import (
 )
 from cellwright.record.run_info import Driver, RunInfo
 from cellwright.record.verdict import blobs_of
-from cellwright.secrets import NONE, Secrets
+from cellwright.secrets import Secrets
 
 _GOES_ON: Final = (CellOpened, SessionOpened, SessionClosed, RunClosed)
 _OF_MODEL: Final = (ModelRequest, ModelResponse, ModelFailed)
@@ -40,22 +40,22 @@ def fork(
     run: Run,
     at: int,
     *,
+    secrets: Secrets,
     driver: Driver | None = None,
     task: str | None = None,
     model: str | None = None,
     runs: Path | None = None,
-    secrets: Secrets = NONE,
 ) -> Path:
     """Make the new run, and return its folder.
 
     Args:
         run: The other one.
         at: Number of the last cell that they share.
+        secrets: Whose values the new one may not hold: its task is written before anything else of it.
         driver: Who sends the cells from now on; absent: who did.
         task: The new task; absent: the same.
         model: The new model's name; absent: the same.
         runs: Folder of the runs; absent: the user's own.
-        secrets: Whose values it may not hold.
 
     Raises:
         JournalCorrupt: The other run is not as it was written.

@@ -1,29 +1,31 @@
 """The network of a run, as its record has it.
 
 Flows in: a run. Flows out: a tape that answers as the world did. Decided here: that what may differ in
-texts may differ in what is sent, too.
+texts may differ in what is sent, too; and which of several executions of a cell its answers are those of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from operator import itemgetter
 
 from cellwright.egress import Tape
 from cellwright.egress.tape import Tells
 from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.record import Run
-from cellwright.record.records import Exchanged, KeptBody
+from cellwright.record.records import CellOpened, CellRebuilt, Exchanged, KeptBody, RequestSent, SessionOpened
 from cellwright.replay.may_differ import MayDiffer
 
 
-def tape_of(run: Run, tells: Tells, may_differ: MayDiffer) -> Tape:
+def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exchanged] | None = None) -> Tape:
     """Return the answers that a run was given.
 
     Args:
         run: The record.
         tells: Is told where a replay leaves the record.
         may_differ: What in the body of a request does not count.
+        answers: Those that count; absent: what each cell was given when it was first executed.
     """
     made = datetime.fromisoformat(run.info.created_at)
 
@@ -34,15 +36,42 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer) -> Tape:
         one, two = recorded.decode("latin-1"), now.decode("latin-1")
         return may_differ.plain(one, made).text == may_differ.plain(two, datetime.now(UTC)).text
 
-    return Tape(_traffic(run), load, tells, alike)
+    if answers is None:
+        answers = (one for one in run.records if isinstance(one, Exchanged) and not one.rebuilt)
+    return Tape(map(_traffic, answers), load, tells, alike)
 
 
-def _traffic(run: Run) -> Iterator[Traffic]:
+def last_of_cells(run: Run) -> tuple[Exchanged | RequestSent, ...]:
+    """Return what each cell sent, and was answered, when it was executed last with the world to answer: cell by cell, in order.
+
+    What went out between two cells is the earlier one's. An execution that did not come to its end does not count.
+    """
+    found: list[tuple[int, int, Exchanged | RequestSent]] = []  # the cell, and of which taking up of the run it is
+    last_live: dict[int, int] = {}
+    taken_up = cell = 0
     for record in run.records:
-        if isinstance(record, Exchanged):
-            request = Request(record.method, record.host, record.port, record.target, ())
-            said, came = _body(record.request_body), _body(record.body)
-            yield Traffic(request, said, record.status, record.reason, record.headers, came)
+        match record:
+            case SessionOpened():
+                taken_up += 1
+            case CellOpened(number=number):
+                cell = number
+            case CellRebuilt(number=number) if record.status is not None:
+                cell = number
+                if record.is_live:
+                    last_live[number] = taken_up
+            case Exchanged() | RequestSent():
+                found.append((record.cell or cell, taken_up if record.rebuilt else 0, record))
+            case _:
+                pass
+    of_last = [(number, record) for number, when, record in found if when == last_live.get(number, 0)]
+    return tuple(record for _, record in sorted(of_last, key=itemgetter(0)))
+
+
+def _traffic(record: Exchanged) -> Traffic:
+    request = Request(record.method, record.host, record.port, record.target, ())
+    return Traffic(
+        request, _body(record.request_body), record.status, record.reason, record.headers, _body(record.body)
+    )
 
 
 def _body(kept: KeptBody) -> Body:

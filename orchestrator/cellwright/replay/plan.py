@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cellwright.conversation import is_lost
+from cellwright.errors import UsageError
 from cellwright.record import Run, StoredCell
-from cellwright.record.records import CellClosed, CellOpened, Exchanged, Note, RequestSent
+from cellwright.record.records import CellClosed, CellOpened, Exchanged, Note, Record, RequestSent
 from cellwright.replay.effects import sent_by_cells
+from cellwright.replay.missed import with_short_addresses
+from cellwright.replay.network import last_of_cells
 
 Rerun = Literal["safe", "recorded", "ask", "all"]
 """Of cells that are a question: `safe` executes none again, `all` all, with what they send sent again; `ask` asks; `recorded`
@@ -54,6 +57,20 @@ class Plan:
     """In order; those that left nothing are not among them."""
     begins: int
     """Place of the first record that left something."""
+    last: str | None
+    """Hash of the last record that it was made from; absent where there was none."""
+
+    def must_be_of(self, run: Run) -> None:
+        """Return when a run has come no further since the plan was made.
+
+        Raises:
+            UsageError: It has.
+        """
+        if self.last != _last_of(run):
+            raise UsageError(
+                f"Run {run.info.run_id} has gone on since it was looked at: another process has written it. Nothing was started. "
+                "Look at it, and give the same command again."
+            )
 
 
 def plan_for(
@@ -75,11 +92,21 @@ def plan_for(
     planned: list[Planned] = []
     for cell in run.stored_cells:
         number = cell.opened.number
-        if number not in left_something or (cell.closed is not None and cell.closed.status == "denied"):
+        closed = cell.closed
+        if number not in left_something or (closed and (closed.status == "denied" or not closed.posted)):
             continue
         question = _question(cell, sent.get(number, ()), is_marked=number in marked)
         planned.append(Planned(cell, "recorded") if question is None else _decided(question, run, rerun, ask))
-    return Plan(tuple(planned), begins)
+    return Plan(tuple(planned), begins, _last_of(run))
+
+
+def _last_of(run: Run) -> str | None:
+    """Return the hash of a run's last record; a note that its torn end was cut says nothing of what its cells left."""
+    return next((line.hash for line in reversed(run.lines) if not _is_repair(line.record)), None)
+
+
+def _is_repair(record: Record) -> bool:
+    return isinstance(record, Note) and record.topic == "repair"
 
 
 def _begins(run: Run) -> int:
@@ -117,8 +144,9 @@ def _decided(question: Question, run: Run, rerun: Rerun, ask: Callable[[Question
 def _has_answers(cell: StoredCell, run: Run) -> bool:
     """Whether for everything that a cell sent there is an answer in the record; what could not be read has none."""
     number = cell.opened.number
-    sent = [one for one in run.records if isinstance(one, RequestSent) and one.cell == number]
-    came = [one for one in run.records if isinstance(one, Exchanged) and one.cell == number and one.body.kept]
+    last = last_of_cells(run)
+    sent = [one for one in last if isinstance(one, RequestSent) and one.cell == number]
+    came = [one for one in last if isinstance(one, Exchanged) and one.cell == number and one.body.kept]
     left = [(one.method, one.host, one.port, one.target) for one in came]
     for one in sent:
         place = (one.method, one.host, one.port, one.target)
@@ -129,4 +157,4 @@ def _has_answers(cell: StoredCell, run: Run) -> bool:
 
 
 def _some(sent: tuple[str, ...]) -> str:
-    return ", ".join(sent[:3]) + (f" and {len(sent) - 3} more" if len(sent) > 3 else "")
+    return with_short_addresses(", ".join(sent[:3])) + (f" and {len(sent) - 3} more" if len(sent) > 3 else "")

@@ -9,7 +9,7 @@ and what counts as brought back: the same status, and the same texts but for wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -33,8 +33,14 @@ from cellwright.replay.plan import Plan, Planned
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell
 
+_MOST_CHARS: Final = 12_000
+"""Most of what is said of cells, and most of what else is missing; about 3000 tokens each."""
 _MOST_NAMED: Final = 50
 _PAIR: Final = 2
+_GONE_AGAIN: Final = (
+    "The new sandbox ended while the run was brought back in it. Usually a cell used up its memory, as it may have before. "
+    "What was brought back is gone again; the run can be resumed as before."
+)
 _OUTPUT_WORDS: Final = "It said something else than before."
 
 
@@ -58,7 +64,8 @@ class Rebuilt:
         """Return what a model, or a person, is told of it.
 
         Args:
-            what_happened: A sentence that stands in front.
+            what_happened: A sentence that stands in front; what comes after it is bounded, however many cells there are and
+                whatever they asked for.
         """
         same = [cell.number for cell in self.cells if cell.status is not None and cell.reason is None]
         others = [cell for cell in self.cells if cell.reason is not None]
@@ -71,12 +78,8 @@ class Rebuilt:
             lines.append(
                 f"{which} {'were' if len(same) > 1 else 'was'} executed again, and gave what is in the record."
             )
-        for cell in others[:_MOST_NAMED]:
-            how = "was not executed again" if cell.status is None else f"was executed again, and ended {cell.status}"
-            lines.append(f"Cell {cell.number} {how}. {cell.reason}")
-        if len(others) > _MOST_NAMED:
-            lines.append(f"The same holds for {counted(len(others) - _MOST_NAMED, 'more cell')}.")
-        lines += self.missing
+        lines += _bounded([_told(cell) for cell in others], "cell")
+        lines += _bounded(self.missing, "thing")
         if self.cells and self.has_network:
             lines.append(self._of_network())
         if others:
@@ -96,6 +99,23 @@ class Rebuilt:
             "Nothing was sent again. Where these cells read from the network, the run's record answered; from now on the "
             "network does. Load a page again before you rely on it."
         )
+
+
+def _told(cell: CellRebuilt) -> str:
+    how = "was not executed again" if cell.status is None else f"was executed again, and ended {cell.status}"
+    return f"Cell {cell.number} {how}. {cell.reason}"
+
+
+def _bounded(lines: Sequence[str], what: str) -> Iterator[str]:
+    """Yield as many lines as there is room for, and how many there was none for: a cell's code decides what stands in them."""
+    left = _MOST_CHARS
+    for place, line in enumerate(lines):
+        left -= len(line)
+        if place == _MOST_NAMED or left < 0:
+            rest = len(lines) - place
+            yield f"{counted(rest, f'more {what}')} {'is' if rest == 1 else 'are'} not as before either; `cellwright show` has them."
+            return
+        yield line
 
 
 class Rebuilding:
@@ -124,6 +144,7 @@ class Rebuilding:
         self._plan = plan
         self._planned = {planned.cell.opened.number: planned for planned in plan.cells}
         self._session = session
+        self._sandbox = session.sandbox()
         self._may_differ = may_differ
         self._missed = missed
         self._on_cell = on_cell
@@ -134,32 +155,39 @@ class Rebuilding:
         """Do all of it, and let the network in.
 
         Raises:
-            SandboxLost: The new sandbox ended, too.
+            SandboxLost: The new sandbox ended, too. It is not replaced: what was brought back in it is gone with it.
         """
-        cells: list[CellRebuilt] = []
-        for record in self._run.records[self._plan.begins :]:
-            if isinstance(record, CellOpened) and record.number in self._planned:
-                cells.append(await self._cell(self._planned[record.number]))
-                self._session.journal.append(cells[-1])
-                self._on_cell(cells[-1])
-            else:
-                await self._between(record)
+        try:
+            cells = [cell async for cell in self._cells()]
+            self._session.sandbox(self._sandbox)
+        except SandboxLost as error:
+            raise SandboxLost(_GONE_AGAIN) from error
         self._session.go_live()
         return Rebuilt(tuple(cells), tuple(dict.fromkeys(self._missing)), has_network=bool(self._session.spec.allow))
+
+    async def _cells(self) -> AsyncIterator[CellRebuilt]:
+        for record in self._run.records[self._plan.begins :]:
+            if isinstance(record, CellOpened) and record.number in self._planned:
+                cell = await self._cell(self._planned[record.number])
+                self._session.journal.append(cell)
+                self._on_cell(cell)
+                yield cell
+            else:
+                await self._between(record)
 
     async def _between(self, record: Record) -> None:
         match record:
             case KernelRestarted(language=language):
-                await self._session.restart(language, is_recorded=True)
+                await self._session.restart(language, again_in=self._sandbox)
             case FileWritten(path=path, sha256=sha256, kept=True):
                 data = await asyncio.to_thread(self._run.blobs.read, sha256)
-                await self._session.write_file(path, data, is_recorded=True)
+                await self._session.write_file(path, data, again_in=self._sandbox)
             case FileWritten(path=path):
                 self._missing.append(f"The file {path} was too large for the run to keep, and is not there.")
             case Note(topic="attached"):
                 self._missing.append("Somebody had attached a Jupyter client: what was executed there is not recorded.")
             case FileDeleted(path=path):
-                await self._session.delete_file(path, is_recorded=True)
+                await self._session.delete_file(path, again_in=self._sandbox)
             case _:
                 return
 
@@ -173,9 +201,7 @@ class Rebuilding:
         self._missed()
         cell = await self._execute(planned.cell)
         if cell.status == "sandbox_lost":
-            raise SandboxLost(
-                f"The new sandbox was lost while cell {number} was executed again. Its record is unchanged."
-            )
+            raise SandboxLost(_GONE_AGAIN)
         outputs = tuple(self._session.journal.store(output, cell=number) for output in cell.outputs)
         closed = CellClosed(number=number, status=cell.status, outputs=outputs, duration_ms=cell.duration_ms or 0)
         reason = await asyncio.to_thread(self._differs, planned.cell, closed)
@@ -192,9 +218,8 @@ class Rebuilding:
         opened, closed = recorded.opened, recorded.closed
         was_interrupted = closed is not None and closed.status == "interrupted"
         return await self._session.execute_again(
-            opened.number,
-            opened.code,
-            language=opened.language,
+            opened,
+            within=self._sandbox,
             deadline_s=opened.deadline_s or self._session.spec.cell_deadline_s,
             interrupt_after_s=closed.duration_ms / 1000 if closed is not None and was_interrupted else None,
         )
@@ -223,4 +248,6 @@ def _ranges(numbers: Sequence[int]) -> str:
             parts[-1].append(number)
         else:
             parts.append([number])
-    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > _PAIR else ", ".join(map(str, part)) for part in parts)
+    named = [f"{part[0]} to {part[-1]}" if len(part) > _PAIR else ", ".join(map(str, part)) for part in parts]
+    more = sum(map(len, parts[_MOST_NAMED:]))
+    return ", ".join(named[:_MOST_NAMED]) + (f" and {more} more" if more else "")

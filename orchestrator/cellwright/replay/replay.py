@@ -19,10 +19,11 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from cellwright.conversation import is_lost
 from cellwright.errors import CellwrightError, UsageError
 from cellwright.record import Blobs, Run, StoredCell, read_run
 from cellwright.record.records import CellOpened, FileDeleted, FileWritten, KernelRestarted, Record, SessionOpened
-from cellwright.replay.compare import Compared, Side, compare, shows, with_network, with_texts
+from cellwright.replay.compare import Compared, Side, compare, compare_lost, shows, with_network, with_texts
 from cellwright.replay.following import Following
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.network import tape_of
@@ -252,7 +253,10 @@ class _Replaying:
         missed = self._left.taken()
         other = Side(Blobs(self._session.run_dir / "blobs"), replace(cell, screen_after=screen))
         had_rested = self._paused_s(recorded) >= LOOKED_AGAIN_S
-        compared = await compare(side, other, self._again.may_differ, self._differ, had_rested=had_rested)
+        if is_lost(recorded):
+            compared = compare_lost(side, other)
+        else:
+            compared = await compare(side, other, self._again.may_differ, self._differ, had_rested=had_rested)
         return with_network(compared, missed)
 
     async def _execute(self, recorded: StoredCell) -> None:
@@ -308,7 +312,9 @@ def _with_late(cells: list[Compared], run: Run, folder: Path, may_differ: MayDif
     again = {cell.opened.number: Side(done.blobs, cell) for cell in done.stored_cells}
     return tuple(
         with_texts(cell, recorded[cell.number], again[cell.number], may_differ)
-        if cell.verdict != "failed" and (recorded[cell.number].cell.late or again[cell.number].cell.late)
+        if cell.verdict != "failed"
+        and not is_lost(recorded[cell.number].cell)
+        and (recorded[cell.number].cell.late or again[cell.number].cell.late)
         else cell
         for cell in cells
     )

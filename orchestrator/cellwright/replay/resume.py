@@ -12,7 +12,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -23,7 +23,8 @@ from cellwright.record import Journal, Run, read_run
 from cellwright.record.records import CellClosed, CellRebuilt, CopiedFile, Exchanged, Note, SessionOpened
 from cellwright.record.stored import StoredText
 from cellwright.replay.may_differ import MayDiffer
-from cellwright.replay.network import tape_of
+from cellwright.replay.missed import Missed
+from cellwright.replay.network import last_of_cells, tape_of
 from cellwright.replay.plan import Plan
 from cellwright.replay.rebuild import Rebuilding, Rebuilt
 from cellwright.replay.replay import Again, spec_again
@@ -109,44 +110,44 @@ async def resume(
 
     Raises:
         JournalCorrupt: The run is not as it was written. Nothing ran.
-        UsageError: A value or a file is missing that the run does not have. Nothing ran.
+        UsageError: A value or a file is missing that the run does not have, or it has gone on since the plan was made. Nothing ran.
         RecordError: Another process writes it.
         SandboxUnavailable: No sandbox could be started.
         SandboxLost: It ended while it was brought to where the old one was.
+
+    A run that is not brought to where it was keeps the end that it had.
     """
     run = await asyncio.to_thread(read_run, folder)
     run.must_be_whole()
     spec = spec_again(run, Again(env=given.env, backend=given.backend))
-    with _files_of(run, given) as files:
-        spec = spec.model_copy(update={"files": files, "out": given.out})
-        kept = secrets_of(spec, given.secrets)
-        journal = await asyncio.to_thread(lambda: Journal.reopen(folder, secrets=kept))
-        try:
+    kept = secrets_of(spec, given.secrets)
+    journal = await asyncio.to_thread(lambda: Journal.reopen(folder, secrets=kept))
+    try:
+        run = await asyncio.to_thread(read_run, folder)  # nobody else writes it from here on
+        plan.must_be_of(run)
+        with _files_of(run, given) as files:
+            spec = spec.model_copy(update={"files": files, "out": given.out})
             what = what_happened or _what_happened(run)
             _close_lost(run, journal)
-            missed: list[str] = []
+            missed = Missed()
             async with _session(
                 run, plan, given, spec=spec, journal=journal, missed=missed, backend=backend
             ) as session:
-                rebuilding = Rebuilding(
-                    *(run, plan, session, given.may_differ), missed=lambda: _taken(missed), on_cell=on_cell
-                )
+                rebuilding = Rebuilding(*(run, plan, session, given.may_differ), missed=missed.taken, on_cell=on_cell)
                 rebuilt = await rebuilding.rebuilt()
                 words = rebuilt.words(what)
                 session.journal.append(Note(topic=RESUMED, text=words))
+                session.go_on()
                 yield Resumed(session, rebuilt, words)
-        finally:
-            journal.leave()  # where the session could not even begin to open; else it has been
+    finally:
+        journal.leave()  # where the session could not even begin to open; else it has been
 
 
 def _session(
-    run: Run, plan: Plan, given: Given, *, spec: Spec, journal: Journal, missed: list[str], backend: Backend | None
+    run: Run, plan: Plan, given: Given, *, spec: Spec, journal: Journal, missed: Missed, backend: Backend | None
 ) -> AbstractAsyncContextManager[Session]:
-    def tells(sentence: str, *, matters: bool) -> None:  # noqa: ARG001 - the cell's own outcome says whether it does
-        missed.append(sentence)
-
     left = {planned.cell.opened.number for planned in plan.cells if planned.how == "left"}
-    lines = tuple(line for line in run.lines if not (isinstance(line.record, Exchanged) and line.record.cell in left))
+    answers = [one for one in last_of_cells(run) if isinstance(one, Exchanged) and one.cell not in left]
     return Session.open(
         spec,
         driver=run.info.driver,
@@ -154,7 +155,7 @@ def _session(
         model=run.info.model,
         backend=backend,
         secrets=given.secrets,
-        tape=tape_of(replace(run, lines=lines), tells, given.may_differ),
+        tape=tape_of(run, missed, given.may_differ, answers),
         journal=journal,
     )
 
@@ -215,9 +216,3 @@ def _restore(folder: Path, file: CopiedFile, run: Run) -> None:
     to = folder.joinpath(*parts)
     to.parent.mkdir(parents=True, exist_ok=True)
     to.write_bytes(run.blobs.read(file.sha256))
-
-
-def _taken(missed: list[str]) -> tuple[str, ...]:
-    taken = tuple(missed)
-    missed.clear()
-    return taken

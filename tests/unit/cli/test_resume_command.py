@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
-from cellwright.cli import main
+from cellwright.cli import main, resume
 from cellwright.loop import Outcome, run
 from cellwright.model.base import DEFAULT_MODEL
 from cellwright.record import list_runs
 from cellwright.record.run_info import RunEnd
-from cellwright.sandbox.base import Spec
+from cellwright.sandbox.base import SecretSpec, Spec
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls
@@ -97,6 +98,26 @@ def test_fork_wants_something_to_go_on_with_and_a_cell_that_is_there(
     assert status_of(monkeypatch, "fork", run_id, "--at", "1", "--exec", "1", "--file", "not there") == 2
     assert "there is no such file or folder" in capsys.readouterr().err
     assert [one.run_id for one in list_runs()] == [run_id]
+
+
+def test_task_of_a_fork_is_written_without_the_values_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def driven() -> str:
+        spec = Spec(secrets=(SecretSpec(name="PASSWORD"),))
+        async with Session.open(spec, backend=FakeBackend(), secrets={"PASSWORD": "a-long-secret-42"}) as session:
+            await session.execute("x = 1")
+        return session.run_id
+
+    run_id = asyncio.run(driven())
+    monkeypatch.setenv("PASSWORD", "a-long-secret-42")
+    monkeypatch.setattr(resume, "_go_on", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["cellwright", "fork", run_id, "Log in with a-long-secret-42.", "--at", "1"])
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code in {None, 0}
+    (forked,) = [Path(one.folder) for one in list_runs() if one.run_id != run_id]
+    written = [file.read_bytes() for file in sorted(forked.rglob("*")) if file.is_file()]
+    assert written
+    assert not [data for data in written if b"a-long-secret-42" in data]
 
 
 def test_diff_is_0_only_if_all_is_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -165,3 +165,19 @@ async def test_an_answer_that_is_no_http_is_told() -> None:
     writer.close()
     await writer.wait_closed()
     assert [said.partition(":80")[0] for said in bench.missed] == ["! What the record says of x.test"]
+
+
+async def test_tape_that_was_lifted_is_connected_to_no_more() -> None:
+    bench = Bench(traffic("GET", "/", b"", 200, b"hello"), bodies=(b"hello",))
+    bench.tape.lift()
+    with pytest.raises(ConnectionAbortedError):
+        await bench.tape.connect("x.test", 80)
+
+
+async def test_connection_that_is_being_made_while_the_tape_is_lifted_is_answered_no_more() -> None:
+    bench = Bench(traffic("GET", "/", b"", 200, b"hello"), bodies=(b"hello",))
+    connecting = asyncio.ensure_future(bench.tape.connect("x.test", 80))
+    await asyncio.sleep(0)
+    bench.tape.lift()
+    with pytest.raises(ConnectionAbortedError):
+        await connecting

@@ -18,6 +18,7 @@ from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given, resume
 from cellwright.resuming import Driving, resume_by_model, words_of_fork
+from cellwright.secrets import NONE
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, says
@@ -37,7 +38,7 @@ async def compared(one: Path, other: Path) -> list[Compared]:
 
 async def test_fork_has_the_first_cells_and_goes_on_otherwise() -> None:
     folder = await by_hand("x = 1", "x += 1", "x = 'spoilt'")
-    forked = fork(read_run(folder), 2, driver="cli")
+    forked = fork(read_run(folder), 2, driver="cli", secrets=NONE)
     assert [line.record for line in read_run(forked).lines] == [line.record for line in read_run(folder).lines][:6]
     async with resume(forked, plan_for(read_run(forked), "safe"), Given(), backend=FakeBackend()) as resumed:
         cell = await resumed.session.execute("log(x)")
@@ -52,7 +53,7 @@ async def test_another_model_goes_on_with_another_task_in_the_same_conversation(
     first = ScriptedModel([calls("x = 20"), calls("x = 'spoilt'"), says("Done.")])
     outcome = await run("Set x.", model=first, backend=FakeBackend())
     recorded = read_run(outcome.run_dir)
-    forked = fork(recorded, 1, driver="loop", task="Say x.", model="another")
+    forked = fork(recorded, 1, driver="loop", task="Say x.", model="another", secrets=NONE)
     second = ScriptedModel([calls("log(x + 22)"), says("It is 42.")], name="another")
     again = await resume_by_model(
         forked,
@@ -76,7 +77,7 @@ async def test_another_model_goes_on_with_another_task_in_the_same_conversation(
 async def test_a_person_s_cells_are_told_to_the_model_that_goes_on() -> None:
     folder = await by_hand("x = 20")
     recorded = read_run(folder)
-    forked = fork(recorded, 1, driver="loop", task="Say x.", model="scripted")
+    forked = fork(recorded, 1, driver="loop", task="Say x.", model="scripted", secrets=NONE)
     model = ScriptedModel([calls("log(x)"), says("20")])
     words = words_of_fork(recorded, 1, "Say x.")
     await resume_by_model(
@@ -96,7 +97,7 @@ async def test_a_person_s_cells_are_told_to_the_model_that_goes_on() -> None:
 async def test_cell_that_is_not_there_is_no_place_to_fork() -> None:
     folder = await by_hand("x = 1")
     with pytest.raises(UsageError, match=r"cannot be forked at cell 2: it has 1 cell\. Nothing was started\."):
-        fork(read_run(folder), 2)
+        fork(read_run(folder), 2, secrets=NONE)
 
 
 async def test_runs_of_the_same_cells_are_the_same() -> None:
@@ -132,6 +133,15 @@ SENT = {
     "of an older run": ([Egress(cell=1, method="CONNECT", sent_bytes=9, **EGRESS)], ("CONNECT to a.test:443",)),
     "of an older run, plain": ([Egress(cell=1, method="GET", sent_bytes=9, **EGRESS)], ()),
     "of an older run, uncounted": ([EgressMore(cell=1, allowed=3)], ("3 more requests",)),
+    "answered by a record": (
+        [
+            RequestSent(cell=1, taped=True, method="POST", host="a.test", port=80, target="/x"),
+            RequestSent(cell=1, taped=True, method="CONNECT", host="a.test", port=443),
+            Egress(cell=1, taped=True, method="CONNECT", sent_bytes=9, **EGRESS),
+            EgressMore(cell=1, taped=True, allowed=3),
+        ],
+        (),
+    ),
     "nothing went out": ([Egress(cell=1, method="CONNECT", sent_bytes=0, **EGRESS)], ()),
     "refused": ([Egress(cell=1, method="CONNECT", sent_bytes=9, **{**EGRESS, "allowed": False})], ()),
 }

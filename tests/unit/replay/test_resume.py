@@ -13,6 +13,7 @@ import pytest
 
 from cellwright.budget import Budget
 from cellwright.conversation import conversation_of
+from cellwright.egress import traffic
 from cellwright.errors import JournalCorrupt, ModelError, UsageError
 from cellwright.loop import Outcome, drive
 from cellwright.loop import run as run_loop
@@ -39,18 +40,16 @@ from cellwright.testing.model import ScriptedModel, call, calls, response, says
 
 
 class Outside:
-    """What cells of a fake sandbox reach outside of it; a run that has a journal there knows of what is sent."""
+    """What cells of a fake sandbox reach outside of it; their run knows of what is sent, before it is."""
 
     def __init__(self) -> None:
         self.done: list[int] = []
         self.session: Session | None = None
 
     def post(self, row: int) -> None:
-        if self.session is not None:
-            cell = self.session.executing
-            self.session.journal.append(
-                RequestSent(cell=cell, method="POST", host="outside.test", port=80, target=f"/{row}")
-            )
+        assert self.session is not None
+        assert self.session._outgoing is not None
+        self.session._outgoing.request(traffic.Request("POST", "outside.test", 80, f"/{row}", ()))
         self.done.append(row)
 
 
@@ -94,6 +93,13 @@ OUTSIDE: Outside
 def outside(monkeypatch: pytest.MonkeyPatch) -> Outside:
     made = Outside()
     monkeypatch.setattr(builtins, "outside", made, raising=False)
+    begin = Session.__init__
+
+    def remembered(session: Session, *given: Any) -> None:
+        begin(session, *given)
+        made.session = session
+
+    monkeypatch.setattr(Session, "__init__", remembered)
     return made
 
 
@@ -112,9 +118,7 @@ async def whole_run(outside: Outside, turns: list[Response]) -> Outcome:
     """Do it without a crash, and return how that ended; its journal is what the tests cut."""
     model = Playing(turns)
     async with Session.open(driver="loop", task="Enter it.", model=model.name, backend=FakeBackend()) as session:
-        outside.session = session
         outcome = await drive(session, model, "Enter it.")
-    outside.session = None
     assert (outcome.status, outside.done) == ("done", [1, 2, 3])
     return outcome
 
@@ -127,6 +131,11 @@ def cut(folder: Path, to: Path, records: int, *, torn: bool = False) -> list[dic
     rest = lines[records][: len(lines[records]) // 2] if torn and records < len(lines) else b""
     (to / "journal.jsonl").write_bytes(b"".join(lines[:records]) + rest)
     return [json.loads(line) for line in lines[:records]]
+
+
+def entered(records: list[dict[str, Any]]) -> list[int]:
+    """Return the rows that went out by then, as the records say."""
+    return [int(one["target"][1:]) for one in records if one["type"] == "request_sent"]
 
 
 async def resumed(folder: Path, model: ScriptedModel, rerun: Rerun) -> Outcome:
@@ -145,7 +154,7 @@ async def test_run_that_is_killed_after_any_record_comes_to_its_end(
         for torn in (False, True):
             folder = tmp_path / f"{records}-{torn}"
             left = cut(whole.run_dir, folder, records, torn=torn)
-            outside.done = [int(one["target"][1:]) for one in left if one["type"] == "request_sent"]
+            outside.done = entered(left)
             outcome = await resumed(folder, Playing(script), rerun)
             assert (outcome.status, outcome.summary) == ("done", "All is entered."), records
             assert len(set(outside.done)) == len(outside.done), "something was entered twice"
@@ -163,16 +172,19 @@ async def test_every_crash_may_be_followed_by_another_in_the_run_that_goes_on(ou
     whole = await whole_run(outside, script)
     middle = next(n for n, one in enumerate(read_run(whole.run_dir).records) if isinstance(one, RequestSent)) + 1
     first = tmp_path / "first"
-    cut(whole.run_dir, first, middle)
-    outside.done = [1]
+    outside.done = entered(cut(whole.run_dir, first, middle))
     again = await resumed(first, Playing(script), "all")
     count = len((again.run_dir / "journal.jsonl").read_bytes().splitlines())
+    seen = set()
     for records in range(middle, count):
         folder = tmp_path / str(records)
-        cut(first, folder, records)
-        outside.done = [1]
+        outside.done = entered(cut(first, folder, records))
+        seen.add(tuple(outside.done))
         outcome = await resumed(folder, Playing(script), "all")
         assert (outcome.status, outside.done) == ("done", [1, 2, 3]), records
+        written = (folder / "journal.jsonl").read_bytes().splitlines()
+        assert entered([json.loads(line) for line in written]) == [1, 2, 3], records
+    assert seen == {(1,), (1, 2), (1, 2, 3)}
 
 
 async def test_cell_that_sent_something_is_not_executed_again_and_later_ones_are(outside: Outside) -> None:
@@ -226,6 +238,17 @@ async def test_call_that_nothing_was_done_about_waits_for_the_model_when_somethi
     (note,) = [record.text for record in run.records if isinstance(record, Note) and record.topic == "call"]
     assert "this call was begun" in note
     assert outside.done == [1]
+
+
+async def test_answer_to_a_call_that_was_turned_down_is_read_back_whatever_its_id_is() -> None:
+    bad, good = call("no JSON", call_id="a: b"), calls("log(1)")
+    lost = await run_loop("Do it.", model=ScriptedModel([response(bad), good]), backend=FakeBackend())
+    assert lost.status == "failed"
+    asked = ScriptedModel([says("Done.")])
+    await resumed(lost.run_dir, asked, "safe")
+    _must_be_legal(asked.requests[0])
+    answers = [item for item in asked.requests[0].history if item.get("type") == "function_call_output"]
+    assert answers[0]["call_id"] == "a: b"
 
 
 async def test_marked_cell_is_a_question_and_the_answer_counts(outside: Outside) -> None:
