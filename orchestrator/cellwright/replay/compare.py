@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
+from itertools import zip_longest
 from typing import Final, Literal
 
 from cellwright.counted import counted
@@ -29,7 +30,10 @@ Verdict = Literal["same", "differs", "failed"]
 
 _CONTEXT_LINES: Final = 2
 _DIFF_LINES: Final = 200
+_MOST_CHARS: Final = 8 * 1024**2
+"""Of a cell's texts: longer ones are the same or not, as they are."""
 _LINE_CHARS: Final = 400
+_HUNK_STARTS: Final = re.compile(r"(?<=[-+])\d+")
 _NO_REST: Final = "It does not count: the next cell came within a second then, before the screen was known to rest."
 _SAID_ELSE: Final = "It said something else."
 _STDOUT: Final = "stdout"
@@ -59,7 +63,7 @@ class Compared:
     reasons: tuple[str, ...] = ()
     """Why it is not the same, each a sentence."""
     diff: tuple[str, ...] = ()
-    """Lines of a unified diff of the texts, what may differ taken out; at most 200."""
+    """Lines of a unified diff of the texts around the first that differs, what may differ taken out; at most 200."""
     pictures: tuple[PictureDiffers, ...] = ()
     may_differ: tuple[tuple[Replaced, ...], tuple[Replaced, ...]] = field(default=((), ()))
     """What was taken out, of the record and of the other run."""
@@ -148,8 +152,7 @@ async def compare(
 
 def with_texts(compared: Compared, recorded: Side, other: Side, may_differ: MayDiffer) -> Compared:
     """Return a comparison with that of the texts in it, in place of any that was."""
-    one = may_differ.plain(recorded.texts(), recorded.started)
-    two = may_differ.plain(other.texts(), other.started)
+    one, two = may_differ.both((recorded.texts(), recorded.started), (other.texts(), other.started), _MOST_CHARS)
     diff = () if one.text == two.text else _diff(one.text, two.text)
     rest = tuple(reason for reason in compared.reasons if reason != _SAID_ELSE)
     reasons = (*rest, _SAID_ELSE) if diff else rest
@@ -222,10 +225,16 @@ def _sentence(picture: PictureDiffers) -> str:
 
 
 def _diff(one: str, two: str) -> tuple[str, ...]:
-    lines = difflib.unified_diff(one.split("\n"), two.split("\n"), "record", "replay", n=_CONTEXT_LINES, lineterm="")
-    return tuple(
-        line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]} ..." for line in islice(lines, _DIFF_LINES)
-    )
+    """Return how two texts differ, from the first line that does: how long difflib takes grows with the square of the lines."""
+    ours, theirs = one.split("\n"), two.split("\n")
+    first = next(at for at, (a, b) in enumerate(zip_longest(ours, theirs)) if a != b)
+    begin = max(0, first - _CONTEXT_LINES)
+    some, others = (lines[begin : first + _DIFF_LINES] for lines in (ours, theirs))
+    lines = [
+        _HUNK_STARTS.sub(lambda found: str(int(found[0]) + begin), line) if line.startswith("@@") else line
+        for line in difflib.unified_diff(some, others, "record", "replay", n=_CONTEXT_LINES, lineterm="")
+    ]
+    return tuple(line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]} ..." for line in lines[:_DIFF_LINES])
 
 
 def _joined(texts: Sequence[tuple[str, str]]) -> str:

@@ -1,13 +1,14 @@
 """The network of a run, as its record has it.
 
 Flows in: a run. Flows out: a tape that answers as the world did. Decided here: that what may differ in
-texts may differ in what is sent, too.
+texts may differ in what is sent, too, up to a ceiling, since all requests wait while two bodies are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Final
 
 from cellwright.egress import Tape
 from cellwright.egress.tape import Tells
@@ -15,6 +16,9 @@ from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.record import Run
 from cellwright.record.records import Exchanged, KeptBody
 from cellwright.replay.may_differ import MayDiffer
+
+_MOST_BYTES: Final = 256 * 1024
+"""Of a request's body: in longer ones nothing may differ."""
 
 
 def tape_of(run: Run, tells: Tells, may_differ: MayDiffer) -> Tape:
@@ -32,7 +36,8 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer) -> Tape:
 
     def alike(recorded: bytes, now: bytes) -> bool:
         one, two = recorded.decode("latin-1"), now.decode("latin-1")
-        return may_differ.plain(one, made).text == may_differ.plain(two, datetime.now(UTC)).text
+        plain, other = may_differ.both((one, made), (two, datetime.now(UTC)), _MOST_BYTES)
+        return plain.text == other.text
 
     return Tape(_traffic(run), load, tells, alike)
 
