@@ -143,7 +143,8 @@ def spec_again(run: Run, again: Again) -> Spec:
     if missing:
         raise UsageError(
             f"The run was given the environment {', '.join(map(str, missing))}, and keeps the names only. Nothing ran. "
-            f"Give the values again: {' '.join(f'--env {name}=VALUE' for name in missing)}."
+            f"Give the values again: {' '.join(f'--env {name}=VALUE' for name in missing)}. "
+            "Without =VALUE it is that of your environment."
         )
     said |= {"env": dict(again.env), "files": [], "out": None}
     if again.backend is not None:
