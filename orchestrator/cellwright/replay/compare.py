@@ -17,6 +17,7 @@ from itertools import zip_longest
 from typing import Final, Literal
 
 from cellwright.counted import counted
+from cellwright.errors import JournalCorrupt
 from cellwright.record import Blobs, StoredCell
 from cellwright.record.stored import StoredImage, StoredOutput, StoredText
 from cellwright.replay.may_differ import MayDiffer, Replaced
@@ -26,7 +27,7 @@ Differ = Callable[[bytes, bytes], Awaitable[tuple[Area, ...] | None]]
 """Returns where two pictures differ: nowhere, and they look the same; None, and one of them is no picture."""
 
 Verdict = Literal["same", "differs", "failed"]
-"""`failed`: the cell could not be done again."""
+"""`failed`: the cell could not be done again, or not be compared."""
 
 _CONTEXT_LINES: Final = 2
 _DIFF_LINES: Final = 200
@@ -116,7 +117,14 @@ class Side:
     def _whole(self, text: StoredText) -> str:
         """As the cell wrote it, if that was kept; else as the model was shown it."""
         sha256 = text.full_sha256 or text.text_sha256
-        return text.text if sha256 is None else self.blobs.read(sha256).decode("utf-8", "surrogatepass")
+        if sha256 is None:
+            return text.text
+        try:
+            return self.blobs.read(sha256).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise JournalCorrupt(
+                f"Blob {sha256} is named as a text of cell {self.cell.opened.number}, and is none."
+            ) from error
 
 
 async def compare(

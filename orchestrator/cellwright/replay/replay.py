@@ -246,14 +246,14 @@ class _Replaying:
         try:
             await self._execute(recorded)
             screen = await self._screen(side)
+            cell = await asyncio.to_thread(self._following.cell)
+            assert cell is not None  # noqa: S101 - for the type checker; it was executed
+            missed = self._left.taken()
+            other = Side(Blobs(self._session.run_dir / "blobs"), replace(cell, screen_after=screen))
+            had_rested = self._paused_s(recorded) >= LOOKED_AGAIN_S
+            compared = await compare(side, other, self._again.may_differ, self._differ, had_rested=had_rested)
         except CellwrightError as error:
             return Compared(opened.number, "failed", (str(error),), recorded_ms=side.duration_ms)
-        cell = await asyncio.to_thread(self._following.cell)
-        assert cell is not None  # noqa: S101 - for the type checker; it was executed
-        missed = self._left.taken()
-        other = Side(Blobs(self._session.run_dir / "blobs"), replace(cell, screen_after=screen))
-        had_rested = self._paused_s(recorded) >= LOOKED_AGAIN_S
-        compared = await compare(side, other, self._again.may_differ, self._differ, had_rested=had_rested)
         return with_network(compared, missed)
 
     async def _execute(self, recorded: StoredCell) -> None:
@@ -308,8 +308,15 @@ def _with_late(cells: list[Compared], run: Run, folder: Path, may_differ: MayDif
     recorded = {cell.opened.number: Side(run.blobs, cell) for cell in run.stored_cells}
     again = {cell.opened.number: Side(done.blobs, cell) for cell in done.stored_cells}
     return tuple(
-        with_texts(cell, recorded[cell.number], again[cell.number], may_differ)
+        _once_more(cell, recorded[cell.number], again[cell.number], may_differ)
         if cell.verdict != "failed" and (recorded[cell.number].cell.late or again[cell.number].cell.late)
         else cell
         for cell in cells
     )
+
+
+def _once_more(cell: Compared, recorded: Side, again: Side, may_differ: MayDiffer) -> Compared:
+    try:
+        return with_texts(cell, recorded, again, may_differ)
+    except CellwrightError as error:
+        return replace(cell, verdict="failed", reasons=(str(error),))
