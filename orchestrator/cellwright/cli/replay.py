@@ -118,7 +118,7 @@ def replay_run(
         speed=speed,
         env=environment_again(recorded, env or ()),
         secrets=secrets_again(recorded, secret or ()),
-        files={path.name: path for path in file or ()},
+        files={path.name: path for path in map(options.existing_file, file or ())},
         backend=sandbox,
         is_live=network == "live",
     )

@@ -38,7 +38,7 @@ from cellwright.record.records import CellRebuilt
 from cellwright.replay.fork import fork
 from cellwright.replay.plan import Plan, Question, Rerun, plan_for
 from cellwright.replay.replay import Again, spec_again
-from cellwright.replay.resume import Given, must_be_resumable, resume
+from cellwright.replay.resume import Given, files_must_fit, must_be_resumable, resume
 from cellwright_kernel.wire import Cell, Language
 
 if TYPE_CHECKING:
@@ -346,11 +346,13 @@ def _given(
             file=sys.stderr,
         )
     values = environment_again(recorded, env or ())
+    files = {path.name: options.existing_file(path) for path in file or ()}
     spec_again(recorded, Again(env=values, backend=sandbox))  # or a fork would be made that cannot start
+    files_must_fit(recorded, files)
     return Given(
         env=values,
         secrets=secrets_again(recorded, secret or ()),
-        files={path.name: options.existing_file(path) for path in file or ()},
+        files=files,
         out=None if out is None else out.absolute(),
         backend=sandbox,
     )

@@ -23,6 +23,7 @@ from cellwright.errors import CellwrightError, UsageError
 from cellwright.record import Blobs, Run, StoredCell, read_run
 from cellwright.record.records import CellOpened, FileDeleted, FileWritten, KernelRestarted, Record, SessionOpened
 from cellwright.replay.compare import Compared, Side, compare, shows, with_network, with_texts
+from cellwright.replay.files_again import in_place_of, must_fit
 from cellwright.replay.following import Following
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.network import tape_of
@@ -59,7 +60,7 @@ class Again:
     secrets: Mapping[str, str] = field(default_factory=dict)
     """The same for its secrets."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """Files that take the place of those copied in then, by their path in the sandbox's home."""
+    """Files or folders that take the place of those copied in then, by their path in the sandbox's home."""
     backend: str | None = None
     """Name of another backend than the run's."""
     is_live: bool = False
@@ -100,13 +101,16 @@ async def replay(
 
     Raises:
         JournalCorrupt: The run is not as it was written. Nothing ran.
-        UsageError: A value is missing that the run does not have, or the run has no cells. Nothing ran.
+        UsageError: A value or a file is missing that the run does not have, a file is given that it has no place for, or it has
+            no cells. Nothing ran.
         SandboxUnavailable: No sandbox could be started.
     """
     run.must_be_whole()
     if not run.stored_cells:
         raise UsageError(f"Run {run.info.run_id} has no cells. There is nothing to do again.")
     spec = spec_again(run, again)
+    opened = next((record for record in run.records if isinstance(record, SessionOpened)), None)
+    await asyncio.to_thread(must_fit, opened.files if opened else (), again.files)
     left = _LeftRecord()
     async with Session.open(
         spec,
@@ -216,16 +220,12 @@ class _Replaying:
     async def _enter(self, record: SessionOpened) -> None:
         """Write the files that were copied in, or those that take their place."""
         for file in record.files:
-            other = self._again.files.get(file.path)
+            other = in_place_of(file.path, self._again.files)
             if other is not None:
                 data = await asyncio.to_thread(other.read_bytes)
-            elif file.kept and file.sha256 is not None:
-                data = await asyncio.to_thread(self._run.blobs.read, file.sha256)
             else:
-                raise UsageError(
-                    f"{file.path} was copied into the sandbox, and the run does not keep it: it was too large. "
-                    f"Give it again: --file {file.path}."
-                )
+                assert file.sha256 is not None  # noqa: S101 - for the type checker; `must_fit` has seen to it
+                data = await asyncio.to_thread(self._run.blobs.read, file.sha256)
             await self._session.write_file(file.path, data)
 
     async def _between(self, record: Record) -> None:
