@@ -42,7 +42,7 @@ class Tape:
         traffic: In the order of the record.
         load: Gives the bytes of a body by its hash; None when they were not kept.
         tells: Is told of what was asked for and is not there, and of what was sent otherwise.
-        alike: Whether a body of the record and another one say the same but for what may differ.
+        alike: Whether a request of the record with its body, and another body, say the same but for what may differ.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Tape:
         traffic: Iterable[Traffic],
         load: Callable[[str], bytes | None],
         tells: Tells,
-        alike: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
+        alike: Callable[[Traffic, bytes, bytes], bool] = lambda _, one, other: one == other,
     ) -> None:
         self._left: defaultdict[_Place, list[Traffic]] = defaultdict(list)
         for one in traffic:
@@ -117,7 +117,7 @@ class Tape:
 
     def _is_alike(self, one: Traffic, body: Body) -> bool:
         recorded = self._bytes(one.request_body)
-        return recorded is not None and body.data is not None and self._alike(recorded, body.data)
+        return recorded is not None and body.data is not None and self._alike(one, recorded, body.data)
 
     def _bytes(self, body: Body) -> bytes | None:
         return b"" if body.size_bytes == 0 else self._load(body.sha256)

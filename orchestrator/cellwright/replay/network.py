@@ -34,9 +34,9 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer) -> Tape:
     def load(sha256: str) -> bytes | None:
         return run.blobs.read(sha256) if run.blobs.has(sha256) else None
 
-    def alike(recorded: bytes, now: bytes) -> bool:
+    def alike(then: Traffic, recorded: bytes, now: bytes) -> bool:
         one, two = recorded.decode("latin-1"), now.decode("latin-1")
-        plain, other = may_differ.both((one, made), (two, datetime.now(UTC)), _MOST_BYTES)
+        plain, other = may_differ.both((one, then.at or made), (two, datetime.now(UTC)), _MOST_BYTES)
         return plain.text == other.text
 
     return Tape(_traffic(run), load, tells, alike)
@@ -47,7 +47,8 @@ def _traffic(run: Run) -> Iterator[Traffic]:
         if isinstance(record, Exchanged):
             request = Request(record.method, record.host, record.port, record.target, ())
             said, came = _body(record.request_body), _body(record.body)
-            yield Traffic(request, said, record.status, record.reason, record.headers, came)
+            at = datetime.fromisoformat(record.at)
+            yield Traffic(request, said, record.status, record.reason, record.headers, came, at)
 
 
 def _body(kept: KeptBody) -> Body:

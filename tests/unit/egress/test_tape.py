@@ -26,7 +26,7 @@ class Bench:
     def __init__(self, *recorded: Traffic, bodies: tuple[bytes, ...] = ()) -> None:
         self.missed: list[str] = []
         kept = {hashlib.sha256(data).hexdigest(): data for data in bodies}
-        self.tape = Tape(recorded, kept.get, self.tell, lambda one, two: one.lower() == two.lower())
+        self.tape = Tape(recorded, kept.get, self.tell, lambda _, one, two: one.lower() == two.lower())
 
     def tell(self, sentence: str, *, matters: bool) -> None:
         self.missed.append(f"{'!' if matters else '?'} {sentence}")
