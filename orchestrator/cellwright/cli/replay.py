@@ -144,7 +144,7 @@ async def _replay(recorded: Run, again: Again, console: Console, *, explain: boo
         bar = progress.add_task("replay", total=len(recorded.stored_cells))
 
         def told(compared: Compared) -> None:
-            progress.update(bar, completed=compared.number)
+            progress.update(bar, completed=max(compared.number, progress.tasks[0].completed))  # one may be told late
             if not quiet:
                 language = recorded.stored_cells[compared.number - 1].opened.language
                 print_cell(compared, language, console, explain=explain)

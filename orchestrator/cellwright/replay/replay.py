@@ -95,7 +95,8 @@ async def replay(
     Args:
         run: The record.
         again: What is different this time.
-        on_cell: Is given each comparison, as soon as there is one.
+        on_cell: Is given each comparison, as soon as there is one; that of a cell of which something came late in the record at
+            the end, when all has come; and again one that is another by then, since something came late here.
         backend: Instead of the one that the run names.
         runs: Folder of the runs; absent: the user's own.
 
@@ -123,8 +124,12 @@ async def replay(
         secrets=again.secrets,
     ) as session:
         replaying = _Replaying(run, again, session, left)
-        cells = [compared async for compared in _told(replaying.cells(), on_cell)]
-    return Replayed(session.run_dir, _with_late(cells, run, session.run_dir, again.may_differ))
+        cells = [compared async for compared in _told(replaying, on_cell)]
+    whole = _with_late(cells, run, session.run_dir, again.may_differ, stopped=replaying.stopped)
+    for first, compared in zip(cells, whole, strict=True):
+        if replaying.may_become_same(first.number) or compared != first:
+            on_cell(compared)
+    return Replayed(session.run_dir, whole)
 
 
 def spec_again(run: Run, again: Again) -> Spec:
@@ -188,6 +193,8 @@ class _Replaying:
         self._has_entered = False
         self._following = Following(session.run_dir)
         self._recorded = {cell.opened.number: cell for cell in run.stored_cells}
+        self.stopped: int | None = None
+        """Number of the cell at which it stopped, since it is not the same."""
 
     async def cells(self) -> AsyncIterator[Compared]:
         """Do everything in the order of the record, and yield what came of the cells that are compared."""
@@ -203,19 +210,20 @@ class _Replaying:
                     compared = await self._cell(self._recorded[number])
                     if number >= self._again.first:
                         yield compared
-                        if compared.verdict != "same" and not (self._again.keep_going or self._may_become_same(number)):
+                        if compared.verdict != "same" and not (self._again.keep_going or self.may_become_same(number)):
+                            self.stopped = number
                             return
                 case _:
                     await self._between(record)
+
+    def may_become_same(self, number: int) -> bool:
+        """Return whether something of a cell came late, and so may here."""
+        return bool(self._recorded[number].late)
 
     async def _pause(self, number: int) -> None:
         before = self._recorded.get(number - 1)
         if self._again.speed is not None and before is not None:
             await asyncio.sleep(self._paused_s(before) / self._again.speed)
-
-    def _may_become_same(self, number: int) -> bool:
-        """Whether something of a cell came late, and so may here."""
-        return bool(self._recorded[number].late)
 
     async def _enter(self, record: SessionOpened) -> None:
         """Write the files that were copied in, or those that take their place."""
@@ -296,20 +304,28 @@ class _Replaying:
         return max(0.0, paused.total_seconds())
 
 
-async def _told(cells: AsyncIterator[Compared], on_cell: Callable[[Compared], None]) -> AsyncIterator[Compared]:
-    async for cell in cells:
-        on_cell(cell)
+async def _told(replaying: _Replaying, on_cell: Callable[[Compared], None]) -> AsyncIterator[Compared]:
+    async for cell in replaying.cells():
+        if not replaying.may_become_same(cell.number):
+            on_cell(cell)
         yield cell
 
 
-def _with_late(cells: list[Compared], run: Run, folder: Path, may_differ: MayDiffer) -> tuple[Compared, ...]:
-    """Compare once more what was said by cells of which something came late, then or now: by now all has come."""
+def _with_late(
+    cells: list[Compared], run: Run, folder: Path, may_differ: MayDiffer, *, stopped: int | None
+) -> tuple[Compared, ...]:
+    """Compare once more what was said by cells of which something came late, then or now: by now all has come.
+
+    One at which the replay stopped stays as it is: those after it were not done, so that it cannot be the same now.
+    """
     done = read_run(folder)
     recorded = {cell.opened.number: Side(run.blobs, cell) for cell in run.stored_cells}
     again = {cell.opened.number: Side(done.blobs, cell) for cell in done.stored_cells}
     return tuple(
         _once_more(cell, recorded[cell.number], again[cell.number], may_differ)
-        if cell.verdict != "failed" and (recorded[cell.number].cell.late or again[cell.number].cell.late)
+        if cell.verdict != "failed"
+        and cell.number != stopped
+        and (recorded[cell.number].cell.late or again[cell.number].cell.late)
         else cell
         for cell in cells
     )
