@@ -116,6 +116,7 @@ async def test_a_web_task_is_done_again_without_the_web(shop: Shop, runs: Path) 
         "await page.evaluate(\"add('bread')\")\nlog(await page.locator('li').all_inner_texts())",
         ("javascript", "await page.evaluate(\"add('milk')\")\nawait page.locator('li').allInnerTexts()"),
         "screen.settle()\ndisplay(pyautogui.screenshot())",
+        rest_s=LOOKED_AGAIN_S + 0.2,  # so that what the screen shows after each counts
     )
     assert shop.items == ["bread", "milk"]
     shop.asked.clear()
