@@ -178,8 +178,9 @@ class _LeftRecord:
 
     def taken(self) -> tuple[tuple[str, bool], ...]:
         """Return what came since this was asked last."""
-        told, self._told = self._told, []
-        return tuple(told)
+        told = tuple(self._told)
+        del self._told[: len(told)]  # a thread may tell more meanwhile
+        return told
 
 
 class _Replaying:

@@ -226,5 +226,5 @@ def _restore(folder: Path, file: CopiedFile, run: Run) -> None:
 
 def _taken(missed: list[str]) -> tuple[str, ...]:
     taken = tuple(missed)
-    missed.clear()
+    del missed[: len(taken)]  # a thread may tell more meanwhile
     return taken

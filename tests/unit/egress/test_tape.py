@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 
 import h11
 import pytest
@@ -144,3 +145,19 @@ async def test_tape_that_is_lifted_answers_no_more_and_ends_its_connections() ->
     assert bench.tape.is_lifted
     writer.close()
     await writer.wait_closed()
+
+
+async def test_others_go_on_while_bodies_are_compared() -> None:
+    goes_on, compared = threading.Event(), threading.Event()
+    bench = Bench(traffic("POST", "/", b"a", 200, b""), bodies=(b"a",))
+
+    def alike(_: Traffic, one: bytes, two: bytes) -> bool:
+        compared.set()
+        return goes_on.wait(10) and one.lower() == two.lower()
+
+    bench.tape = Tape([traffic("POST", "/", b"a", 200, b"")], {body(b"a").sha256: b"a"}.get, bench.tell, alike)
+    asking = asyncio.ensure_future(bench.ask(("POST", "/", b"A")))
+    assert await asyncio.to_thread(compared.wait, 10)
+    goes_on.set()
+    assert [status for status, _, _ in await asking] == [200]
+    assert bench.missed == []

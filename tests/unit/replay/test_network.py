@@ -26,7 +26,7 @@ def told_by(run: Run, *bodies: bytes) -> list[str]:
 
     tape = tape_of(run, tell, MayDiffer.read())
     for data in bodies:
-        tape._answer(Request("POST", "x.test", 80, "/", ()), Body(len(data), hashlib.sha256(data).hexdigest(), data))
+        tape._answer_to(Request("POST", "x.test", 80, "/", ()), Body(len(data), hashlib.sha256(data).hexdigest(), data))
     return told
 
 
