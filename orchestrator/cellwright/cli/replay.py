@@ -1,15 +1,14 @@
 """`cellwright replay RUN`: a run's cells again, in a fresh sandbox and without the model.
 
 Flows in: RUN, and what is different this time. Flows out: a line for each cell, what differs below it, and the verdict; JSON for
-a program. Decided here: the exit status, 0 only if every cell is the same; and that a variable or a secret which the run names is
-taken from the caller's environment where it is not given.
+a program. Decided here: the exit status, 0 only if every cell is the same; and that a variable or a secret which the run names
+has a value only where the caller names it again: the run may have come from somebody else, and its code gets what it names.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from rich.text import Text
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.runs import RunArgument
-from cellwright.cli.secret_words import values_of
+from cellwright.cli.secret_words import secrets_from, values_of
 from cellwright.cli.show import console_for_output
 from cellwright.counted import counted
 from cellwright.errors import UsageError
@@ -76,7 +75,19 @@ def replay_run(
     explain: Annotated[bool, typer.Option("--explain", help="Show what was left out of the comparison.")] = False,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="A variable that the run was given: it keeps the names only."),
+        typer.Option(
+            "--env",
+            metavar="NAME[=VALUE]",
+            help="A variable that the run was given: it keeps the names only. NAME alone takes the caller's value.",
+        ),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            metavar="NAME",
+            help="Let the run's cells use the caller's variable NAME as the secret of this name, as they did.",
+        ),
     ] = None,
     file: Annotated[
         list[Path] | None,
@@ -106,8 +117,8 @@ def replay_run(
         last=last,
         speed=speed,
         env=environment_again(recorded, env or ()),
-        secrets=secrets_again(recorded),
-        files={path.name: path for path in file or ()},
+        secrets=secrets_again(recorded, secret or ()),
+        files={path.name: path for path in map(options.existing_file, file or ())},
         backend=sandbox,
         is_live=network == "live",
     )
@@ -133,7 +144,7 @@ async def _replay(recorded: Run, again: Again, console: Console, *, explain: boo
         bar = progress.add_task("replay", total=len(recorded.stored_cells))
 
         def told(compared: Compared) -> None:
-            progress.update(bar, completed=compared.number)
+            progress.update(bar, completed=max(compared.number, progress.tasks[0].completed))  # one may be told late
             if not quiet:
                 language = recorded.stored_cells[compared.number - 1].opened.language
                 print_cell(compared, language, console, explain=explain)
@@ -234,10 +245,10 @@ def area_from(word: str) -> Area:
 
 
 def environment_again(recorded: Run, words: Sequence[str]) -> dict[str, str]:
-    """Return the variables that a run was given: what is said now, else the caller's of the same name.
+    """Return the variables that a run was given, as they are said now; those that are not said are missing.
 
     Raises:
-        UsageError: One is said that it was not given.
+        UsageError: One is said that it was not given, or is not set here.
     """
     given = dict(options.variable(word) for word in words)
     names = recorded.info.spec.get("env") or []
@@ -246,13 +257,42 @@ def environment_again(recorded: Run, words: Sequence[str]) -> dict[str, str]:
         raise UsageError(
             f"--env {unknown[0]}: the run was given no such variable. Nothing ran. It has: {', '.join(sorted(known)) or 'none'}."
         )
-    return {**{name: os.environ[name] for name in known if name in os.environ}, **given}
+    return given
 
 
-def secrets_again(recorded: Run) -> dict[str, str]:
-    """Return the values of the secrets that a run was given: the caller's variables, or what a person types."""
+def secrets_again(recorded: Run, words: Sequence[str]) -> dict[str, str]:
+    """Return the values of a run's secrets, each named again: the caller's variables, or what a person types.
+
+    Raises:
+        UsageError: One is not named again, is none of the run's, is named for other hosts than the run's, or has no value.
+    """
     said = recorded.info.spec.get("secrets") or []
-    return values_of([SecretSpec.model_validate(one) for one in said] if isinstance(said, list) else [])
+    known = [SecretSpec.model_validate(one) for one in said] if isinstance(said, list) else []
+    hosts = {secret.name: secret.hosts for secret in known}
+    given = secrets_from(words)
+    for secret in given:
+        if secret.name not in hosts:
+            has = ", ".join(sorted(hosts)) or "none"
+            raise UsageError(
+                f"--secret {secret.name}: the run was given no such secret. Nothing was started. It has: {has}."
+            )
+        if secret.hosts and set(secret.hosts) != set(hosts[secret.name]):
+            raise UsageError(
+                f"--secret {secret.name}: in the run it {_places(hosts[secret.name])}, and nothing else can be said. "
+                "Nothing was started. Write the name alone if that is meant."
+            )
+    if missing := [secret for secret in known if secret.name not in {one.name for one in given}]:
+        was_given = "; ".join(f"{secret.name}, which {_places(secret.hosts)}" for secret in missing)
+        again = " ".join(f"--secret {secret.name}" for secret in missing)
+        raise UsageError(
+            f"The run was given secrets, and keeps the names only: {was_given}. Nothing was started. If its code may use yours, "
+            f"give them again: {again}."
+        )
+    return values_of(known)
+
+
+def _places(hosts: Sequence[str]) -> str:
+    return f"may go to {', '.join(hosts)}" if hosts else "may be typed into any field"
 
 
 def _seconds(ms: int) -> str:

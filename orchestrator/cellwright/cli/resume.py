@@ -38,7 +38,7 @@ from cellwright.record.records import CellRebuilt
 from cellwright.replay.fork import fork
 from cellwright.replay.plan import Plan, Question, Rerun, plan_for
 from cellwright.replay.replay import Again, spec_again
-from cellwright.replay.resume import Given, must_be_resumable, resume
+from cellwright.replay.resume import Given, files_must_fit, must_be_resumable, resume
 from cellwright.secret_uses import secrets_of
 from cellwright_kernel.wire import Cell, Language
 
@@ -74,7 +74,19 @@ Emulate = Annotated[
 ]
 Env = Annotated[
     list[str] | None,
-    typer.Option("--env", metavar="NAME=VALUE", help="A variable that the run was given: it keeps the names only."),
+    typer.Option(
+        "--env",
+        metavar="NAME[=VALUE]",
+        help="A variable that the run was given: it keeps the names only. NAME alone takes the caller's value.",
+    ),
+]
+Secret = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret",
+        metavar="NAME",
+        help="Let the run's cells use the caller's variable NAME as the secret of this name, as they did.",
+    ),
 ]
 File = Annotated[
     list[Path] | None,
@@ -114,6 +126,7 @@ def resume_run(
     exec_: Code = None,
     lang: Lang = "py",
     env: Env = None,
+    secret: Secret = None,
     file: File = None,
     out: Out = None,
     sandbox: Sandbox = None,
@@ -134,7 +147,7 @@ def resume_run(
             "--exec goes on where no model does, and a model drove this run. Nothing was started. Leave it out."
         )
     going = _Going(
-        given=_given(recorded, env, file, out, sandbox),
+        given=_given(recorded, env, secret, file, out, sandbox),
         who=_who(recorded, model, base_url, emulate) if by_model else None,
         budget=Budget(max_turns, max_cells, max_seconds),
         code=exec_,
@@ -159,6 +172,7 @@ def fork_run(
     exec_: Code = None,
     lang: Lang = "py",
     env: Env = None,
+    secret: Secret = None,
     file: File = None,
     out: Out = None,
     sandbox: Sandbox = None,
@@ -183,7 +197,7 @@ def fork_run(
         raise UsageError(
             "A TASK is for a model, and --exec goes on without one. Nothing was started. Give one of them."
         )
-    given = _given(recorded, env, file, out, sandbox)
+    given = _given(recorded, env, secret, file, out, sandbox)
     going = _Going(
         given=given,
         who=_who(recorded, model, base_url, emulate) if by_model else None,
@@ -321,8 +335,13 @@ def _ask(question: Question) -> bool:
 
 
 def _given(
-    recorded: Run, env: list[str] | None, file: list[Path] | None, out: Path | None, sandbox: str | None
-) -> Given:  # fmt: skip
+    recorded: Run,
+    env: list[str] | None,
+    secret: list[str] | None,
+    file: list[Path] | None,
+    out: Path | None,
+    sandbox: str | None,
+) -> Given:
     wanted = recorded.info.spec.get("out")
     if wanted is not None and out is None:
         print(
@@ -330,11 +349,13 @@ def _given(
             file=sys.stderr,
         )
     values = environment_again(recorded, env or ())
+    files = {path.name: options.existing_file(path) for path in file or ()}
     spec_again(recorded, Again(env=values, backend=sandbox))  # or a fork would be made that cannot start
+    files_must_fit(recorded, files)
     return Given(
         env=values,
-        secrets=secrets_again(recorded),
-        files={path.name: options.existing_file(path) for path in file or ()},
+        secrets=secrets_again(recorded, secret or ()),
+        files=files,
         out=None if out is None else out.absolute(),
         backend=sandbox,
     )

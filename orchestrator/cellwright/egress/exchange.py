@@ -34,13 +34,10 @@ from cellwright.egress.relay import Side, relay
 from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, is_public, plain
 from cellwright.egress.tape import Tape
 from cellwright.egress.tunnelled import says_http
-from cellwright.egress.witness import Witness
+from cellwright.egress.witness import Watch
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 """Turns a host name into addresses; raises OSError when there are none."""
-
-Watch = Callable[[str, int], Witness]
-"""Makes the witness of a connection, given where it leads."""
 
 _REASON_BYTES: Final = 400
 

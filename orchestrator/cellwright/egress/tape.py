@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 import h11
@@ -43,7 +43,8 @@ class Tape:
         traffic: In the order of the record.
         load: Gives the bytes of a body by its hash; None when they were not kept.
         tells: Is told of what was asked for and is not there, and of what was sent otherwise.
-        alike: Whether a body of the record and another one say the same but for what may differ.
+        alike: Whether a request of the record with its body, and another body, say the same but for what may differ; it is
+            asked in a thread, as `load` is, for one request at a time.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Tape:
         traffic: Iterable[Traffic],
         load: Callable[[str], bytes | None],
         tells: Tells,
-        alike: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
+        alike: Callable[[Traffic, bytes, bytes], bool] = lambda _, one, other: one == other,
     ) -> None:
         self._left: defaultdict[_Place, list[Traffic]] = defaultdict(list)
         for one in traffic:
@@ -60,6 +61,7 @@ class Tape:
         self._load = load
         self._tells = tells
         self._alike = alike
+        self._turn = asyncio.Lock()
         self._serving: set[asyncio.Task[None]] = set()  # each ends with its connection
         self.is_lifted = False
         """True once it answers no more."""
@@ -109,7 +111,11 @@ class Tape:
         finally:
             writer.close()
 
-    def _answer(self, request: Request, body: Body) -> tuple[Traffic, bytes] | str:
+    async def _answer(self, request: Request, body: Body) -> tuple[Traffic, bytes] | str:
+        async with self._turn:  # one at a time, in the order in which they came; bodies are read and compared meanwhile
+            return await asyncio.to_thread(self._answer_to, request, body)
+
+    def _answer_to(self, request: Request, body: Body) -> tuple[Traffic, bytes] | str:
         asked = f"{request.method} http://{request.host}:{request.port}{request.target}"
         answer = self._found(request, body, asked)
         if answer is None:
@@ -138,7 +144,7 @@ class Tape:
 
     def _is_alike(self, one: Traffic, body: Body) -> bool:
         recorded = self._bytes(one.request_body)
-        return recorded is not None and body.data is not None and self._alike(recorded, body.data)
+        return recorded is not None and body.data is not None and self._alike(one, recorded, body.data)
 
     def _bytes(self, body: Body) -> bytes | None:
         return b"" if body.size_bytes == 0 else self._load(body.sha256)
@@ -161,7 +167,7 @@ class _Answering:
         port: int,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        answer: Callable[[Request, Body], tuple[Traffic, bytes] | str],
+        answer: Callable[[Request, Body], Awaitable[tuple[Traffic, bytes] | str]],
     ) -> None:
         self._place = host, port
         self._reader = reader
@@ -179,7 +185,7 @@ class _Answering:
             while isinstance(piece := await self._next(), h11.Data):
                 body.add(bytes(piece.data))
             request = Request(event.method.decode("latin-1"), *self._place, event.target.decode("latin-1"), ())
-            found = self._answer(request, body.body())
+            found = await self._answer(request, body.body())
             await (
                 self._refuse(found) if isinstance(found, str) else self._give(*found, is_head=request.method == "HEAD")
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 BODY_BYTES: Final = 8 * 1024**2
@@ -59,6 +60,8 @@ class Traffic:
     """Of the status line; mostly empty."""
     headers: Headers
     body: Body
+    at: datetime | None = None
+    """When it was noted; absent while it comes."""
 
 
 class Room:

@@ -169,5 +169,9 @@ class Witness:
         self._take_out(b"")
 
 
+Watch = Callable[[str, int], Witness]
+"""Makes the witness of a connection, given where it leads."""
+
+
 def _headers(items: Iterable[tuple[bytes, bytes]]) -> Headers:
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in items)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
+from itertools import zip_longest
 from typing import Final, Literal
 
 from cellwright.counted import counted
+from cellwright.errors import JournalCorrupt
 from cellwright.record import Blobs, StoredCell
 from cellwright.record.stored import StoredImage, StoredOutput, StoredText
 from cellwright.replay.may_differ import MayDiffer, Replaced
@@ -25,11 +27,14 @@ Differ = Callable[[bytes, bytes], Awaitable[tuple[Area, ...] | None]]
 """Returns where two pictures differ: nowhere, and they look the same; None, and one of them is no picture."""
 
 Verdict = Literal["same", "differs", "failed"]
-"""`failed`: the cell could not be done again."""
+"""`failed`: the cell could not be done again, or not be compared."""
 
 _CONTEXT_LINES: Final = 2
 _DIFF_LINES: Final = 200
+_MOST_CHARS: Final = 8 * 1024**2
+"""Of a cell's texts: longer ones are the same or not, as they are."""
 _LINE_CHARS: Final = 400
+_HUNK_STARTS: Final = re.compile(r"(?<=[-+])\d+")
 _NO_REST: Final = "It does not count: the next cell came within a second then, before the screen was known to rest."
 _SAID_ELSE: Final = "It said something else."
 _STDOUT: Final = "stdout"
@@ -59,7 +64,7 @@ class Compared:
     reasons: tuple[str, ...] = ()
     """Why it is not the same, each a sentence."""
     diff: tuple[str, ...] = ()
-    """Lines of a unified diff of the texts, what may differ taken out; at most 200."""
+    """Lines of a unified diff of the texts around the first that differs, what may differ taken out; at most 200."""
     pictures: tuple[PictureDiffers, ...] = ()
     may_differ: tuple[tuple[Replaced, ...], tuple[Replaced, ...]] = field(default=((), ()))
     """What was taken out, of the record and of the other run."""
@@ -112,7 +117,14 @@ class Side:
     def _whole(self, text: StoredText) -> str:
         """As the cell wrote it, if that was kept; else as the model was shown it."""
         sha256 = text.full_sha256 or text.text_sha256
-        return text.text if sha256 is None else self.blobs.read(sha256).decode("utf-8", "surrogatepass")
+        if sha256 is None:
+            return text.text
+        try:
+            return self.blobs.read(sha256).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise JournalCorrupt(
+                f"Blob {sha256} is named as a text of cell {self.cell.opened.number}, and is none."
+            ) from error
 
 
 async def compare(
@@ -161,8 +173,7 @@ def compare_lost(recorded: Side, other: Side) -> Compared:
 
 def with_texts(compared: Compared, recorded: Side, other: Side, may_differ: MayDiffer) -> Compared:
     """Return a comparison with that of the texts in it, in place of any that was."""
-    one = may_differ.plain(recorded.texts(), recorded.started)
-    two = may_differ.plain(other.texts(), other.started)
+    one, two = may_differ.both((recorded.texts(), recorded.started), (other.texts(), other.started), _MOST_CHARS)
     diff = () if one.text == two.text else _diff(one.text, two.text)
     rest = tuple(reason for reason in compared.reasons if reason != _SAID_ELSE)
     reasons = (*rest, _SAID_ELSE) if diff else rest
@@ -235,10 +246,16 @@ def _sentence(picture: PictureDiffers) -> str:
 
 
 def _diff(one: str, two: str) -> tuple[str, ...]:
-    lines = difflib.unified_diff(one.split("\n"), two.split("\n"), "record", "replay", n=_CONTEXT_LINES, lineterm="")
-    return tuple(
-        line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]} ..." for line in islice(lines, _DIFF_LINES)
-    )
+    """Return how two texts differ, from the first line that does: how long difflib takes grows with the square of the lines."""
+    ours, theirs = one.split("\n"), two.split("\n")
+    first = next(at for at, (a, b) in enumerate(zip_longest(ours, theirs)) if a != b)
+    begin = max(0, first - _CONTEXT_LINES)
+    some, others = (lines[begin : first + _DIFF_LINES] for lines in (ours, theirs))
+    lines = [
+        _HUNK_STARTS.sub(lambda found: str(int(found[0]) + begin), line) if line.startswith("@@") else line
+        for line in difflib.unified_diff(some, others, "record", "replay", n=_CONTEXT_LINES, lineterm="")
+    ]
+    return tuple(line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]} ..." for line in lines[:_DIFF_LINES])
 
 
 def _joined(texts: Sequence[tuple[str, str]]) -> str:

@@ -2,7 +2,7 @@
 
 Flows in: two runs. Flows out: a comparison of each cell. Decided here: that pictures are compared in a sandbox of their own,
 without a browser, and that there is one only if some picture differs in its bytes; and that of cells which only one
-run has each is a difference.
+run has each is a difference; and that a cell which cannot be compared ends nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from cellwright.errors import CellwrightError, SandboxUnavailable
 from cellwright.record import Run, StoredCell
 from cellwright.replay.compare import Compared, Side, compare
 from cellwright.replay.may_differ import MayDiffer
@@ -48,8 +49,14 @@ async def diff(
                 which = one if second is None else other
                 yield Compared(number, "differs", (f"Only run {which.info.run_id} has it.",))
                 continue
-            compared = await compare(Side(one.blobs, first), Side(other.blobs, second), may_differ, looking.differ)
-            yield _with_code(compared, first, second)
+            try:
+                compared = await compare(Side(one.blobs, first), Side(other.blobs, second), may_differ, looking.differ)
+            except SandboxUnavailable:
+                raise
+            except CellwrightError as error:  # one that cannot be compared says nothing of the others
+                yield Compared(number, "failed", (str(error),))
+            else:
+                yield _with_code(compared, first, second)
 
 
 def _with_code(compared: Compared, first: StoredCell, second: StoredCell) -> Compared:

@@ -2,7 +2,8 @@
 
 Flows in: a text, and the moment at which its cell ran. Flows out: the text in a form that is the same for both, and what
 was replaced. Decided here: how a rule is read; that of a line which a program wrote over and over only the last state
-counts; and that a moment is only taken out where it lies near the cell's own, so that dates in the data still count.
+counts; that a moment is only taken out where it lies near the cell's own, so that dates in the data still count; and that
+nothing is taken out of texts above a ceiling, which a stranger's run may have.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ _NEAR_CLOCK: Final = timedelta(minutes=2)
 """The same of a time of day, in whichever time zone that is whole or half hours away."""
 _HALF_HOUR_S: Final = 1800
 _EPOCH_DIGITS: Final = 10
-_OVERWRITTEN: Final = re.compile(r"[^\n]*\r(?=[^\r\n])")
 
 
 def _compiles(pattern: str) -> str:
@@ -106,10 +106,34 @@ class MayDiffer:
             moment: When the cell was started, with a time zone.
         """
         replaced: list[Replaced] = []
-        text = _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
+        text = _last_states(text.replace("\r\n", "\n"))
         for rule, pattern in self._rules:
             text = pattern.sub(partial(_without, rule, moment, replaced), text)
         return Plain(text, tuple(replaced))
+
+    def both(self, one: tuple[str, datetime], other: tuple[str, datetime], most_chars: int) -> tuple[Plain, Plain]:
+        """Return two texts without what may differ; as they are where one is longer than so many characters.
+
+        Args:
+            one: A text, and its moment.
+            other: The same.
+            most_chars: Of each.
+        """
+        if max(len(one[0]), len(other[0])) > most_chars:
+            return Plain(one[0], ()), Plain(other[0], ())
+        return self.plain(*one), self.plain(*other)
+
+
+def _last_states(text: str) -> str:
+    """Return a text with the last state of each line that was written over."""
+    if "\r" not in text:
+        return text
+    return "\n".join(_last_state(line) if "\r" in line else line for line in text.split("\n"))
+
+
+def _last_state(line: str) -> str:
+    states = line.rstrip("\r")  # what stands before the last return is still to be seen
+    return states.rpartition("\r")[2] + line[len(states) :]
 
 
 def _rules_of(path: Path) -> tuple[Rule, ...]:

@@ -32,10 +32,9 @@ class Missed:
 
     def taken(self) -> tuple[str, ...]:
         """Return what came since this was asked last."""
-        more = (f"{self._more} more requests had no answer in the record either.",) if self._more else ()
-        taken = (*self._named, *more)
-        self._named, self._more = {}, 0
-        return taken
+        named, self._named = self._named, {}  # first: a thread may tell more meanwhile
+        more, self._more = self._more, 0
+        return (*named, *((f"{more} more requests had no answer in the record either.",) if more else ()))
 
 
 def with_short_addresses(sentence: str) -> str:

@@ -1,7 +1,8 @@
 """The network of a run, as its record has it.
 
 Flows in: a run. Flows out: a tape that answers as the world did. Decided here: that what may differ in
-texts may differ in what is sent, too; and which of several executions of a cell its answers are those of.
+texts may differ in what is sent, too, up to a ceiling, since all requests wait while two bodies are compared; and which of
+several executions of a cell its answers are those of.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from operator import itemgetter
+from typing import Final
 
 from cellwright.egress import Tape
 from cellwright.egress.tape import Tells
@@ -16,6 +18,9 @@ from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.record import Run
 from cellwright.record.records import CellOpened, CellRebuilt, Exchanged, KeptBody, RequestSent, SessionOpened
 from cellwright.replay.may_differ import MayDiffer
+
+_MOST_BYTES: Final = 256 * 1024
+"""Of a request's body: in longer ones nothing may differ."""
 
 
 def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exchanged] | None = None) -> Tape:
@@ -32,9 +37,10 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exc
     def load(sha256: str) -> bytes | None:
         return run.blobs.read(sha256) if run.blobs.has(sha256) else None
 
-    def alike(recorded: bytes, now: bytes) -> bool:
+    def alike(then: Traffic, recorded: bytes, now: bytes) -> bool:
         one, two = recorded.decode("latin-1"), now.decode("latin-1")
-        return may_differ.plain(one, made).text == may_differ.plain(two, datetime.now(UTC)).text
+        plain, other = may_differ.both((one, then.at or made), (two, datetime.now(UTC)), _MOST_BYTES)
+        return plain.text == other.text
 
     if answers is None:
         answers = (one for one in run.records if isinstance(one, Exchanged) and not one.rebuilt)
@@ -69,9 +75,9 @@ def last_of_cells(run: Run) -> tuple[Exchanged | RequestSent, ...]:
 
 def _traffic(record: Exchanged) -> Traffic:
     request = Request(record.method, record.host, record.port, record.target, ())
-    return Traffic(
-        request, _body(record.request_body), record.status, record.reason, record.headers, _body(record.body)
-    )
+    said, came = _body(record.request_body), _body(record.body)
+    at = datetime.fromisoformat(record.at)
+    return Traffic(request, said, record.status, record.reason, record.headers, came, at)
 
 
 def _body(kept: KeptBody) -> Body:

@@ -24,6 +24,7 @@ from cellwright.errors import CellwrightError, UsageError
 from cellwright.record import Blobs, Run, StoredCell, read_run
 from cellwright.record.records import CellOpened, FileDeleted, FileWritten, KernelRestarted, Record, SessionOpened
 from cellwright.replay.compare import Compared, Side, compare, compare_lost, shows, with_network, with_texts
+from cellwright.replay.files_again import in_place_of, must_fit
 from cellwright.replay.following import Following
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.network import tape_of
@@ -60,7 +61,7 @@ class Again:
     secrets: Mapping[str, str] = field(default_factory=dict)
     """The same for its secrets."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """Files that take the place of those copied in then, by their path in the sandbox's home."""
+    """Files or folders that take the place of those copied in then, by their path in the sandbox's home."""
     backend: str | None = None
     """Name of another backend than the run's."""
     is_live: bool = False
@@ -95,19 +96,23 @@ async def replay(
     Args:
         run: The record.
         again: What is different this time.
-        on_cell: Is given each comparison, as soon as there is one.
+        on_cell: Is given each comparison, as soon as there is one; that of a cell of which something came late in the record at
+            the end, when all has come; and again one that is another by then, since something came late here.
         backend: Instead of the one that the run names.
         runs: Folder of the runs; absent: the user's own.
 
     Raises:
         JournalCorrupt: The run is not as it was written. Nothing ran.
-        UsageError: A value is missing that the run does not have, or the run has no cells. Nothing ran.
+        UsageError: A value or a file is missing that the run does not have, a file is given that it has no place for, or it has
+            no cells. Nothing ran.
         SandboxUnavailable: No sandbox could be started.
     """
     run.must_be_whole()
     if not run.stored_cells:
         raise UsageError(f"Run {run.info.run_id} has no cells. There is nothing to do again.")
     spec = spec_again(run, again)
+    opened = next((record for record in run.records if isinstance(record, SessionOpened)), None)
+    await asyncio.to_thread(must_fit, opened.files if opened else (), again.files)
     left = _LeftRecord()
     async with Session.open(
         spec,
@@ -120,8 +125,12 @@ async def replay(
         secrets=again.secrets,
     ) as session:
         replaying = _Replaying(run, again, session, left)
-        cells = [compared async for compared in _told(replaying.cells(), on_cell)]
-    return Replayed(session.run_dir, _with_late(cells, run, session.run_dir, again.may_differ))
+        cells = [compared async for compared in _told(replaying, on_cell)]
+    whole = _with_late(cells, run, session.run_dir, again.may_differ, stopped=replaying.stopped)
+    for first, compared in zip(cells, whole, strict=True):
+        if replaying.may_become_same(first.number) or compared != first:
+            on_cell(compared)
+    return Replayed(session.run_dir, whole)
 
 
 def spec_again(run: Run, again: Again) -> Spec:
@@ -144,7 +153,8 @@ def spec_again(run: Run, again: Again) -> Spec:
     if missing:
         raise UsageError(
             f"The run was given the environment {', '.join(map(str, missing))}, and keeps the names only. Nothing ran. "
-            f"Give the values again: {' '.join(f'--env {name}=VALUE' for name in missing)}."
+            f"Give the values again: {' '.join(f'--env {name}=VALUE' for name in missing)}. "
+            "Without =VALUE it is that of your environment."
         )
     said |= {"env": dict(again.env), "files": [], "out": None}
     if again.backend is not None:
@@ -169,8 +179,9 @@ class _LeftRecord:
 
     def taken(self) -> tuple[tuple[str, bool], ...]:
         """Return what came since this was asked last."""
-        told, self._told = self._told, []
-        return tuple(told)
+        told = tuple(self._told)
+        del self._told[: len(told)]  # a thread may tell more meanwhile
+        return told
 
 
 class _Replaying:
@@ -184,6 +195,8 @@ class _Replaying:
         self._has_entered = False
         self._following = Following(session.run_dir)
         self._recorded = {cell.opened.number: cell for cell in run.stored_cells}
+        self.stopped: int | None = None
+        """Number of the cell at which it stopped, since it is not the same."""
 
     async def cells(self) -> AsyncIterator[Compared]:
         """Do everything in the order of the record, and yield what came of the cells that are compared."""
@@ -199,33 +212,30 @@ class _Replaying:
                     compared = await self._cell(self._recorded[number])
                     if number >= self._again.first:
                         yield compared
-                        if compared.verdict != "same" and not (self._again.keep_going or self._may_become_same(number)):
+                        if compared.verdict != "same" and not (self._again.keep_going or self.may_become_same(number)):
+                            self.stopped = number
                             return
                 case _:
                     await self._between(record)
+
+    def may_become_same(self, number: int) -> bool:
+        """Return whether something of a cell came late, and so may here."""
+        return bool(self._recorded[number].late)
 
     async def _pause(self, number: int) -> None:
         before = self._recorded.get(number - 1)
         if self._again.speed is not None and before is not None:
             await asyncio.sleep(self._paused_s(before) / self._again.speed)
 
-    def _may_become_same(self, number: int) -> bool:
-        """Whether something of a cell came late, and so may here."""
-        return bool(self._recorded[number].late)
-
     async def _enter(self, record: SessionOpened) -> None:
         """Write the files that were copied in, or those that take their place."""
         for file in record.files:
-            other = self._again.files.get(file.path)
+            other = in_place_of(file.path, self._again.files)
             if other is not None:
                 data = await asyncio.to_thread(other.read_bytes)
-            elif file.kept and file.sha256 is not None:
-                data = await asyncio.to_thread(self._run.blobs.read, file.sha256)
             else:
-                raise UsageError(
-                    f"{file.path} was copied into the sandbox, and the run does not keep it: it was too large. "
-                    f"Give it again: --file {file.path}."
-                )
+                assert file.sha256 is not None  # noqa: S101 - for the type checker; `must_fit` has seen to it
+                data = await asyncio.to_thread(self._run.blobs.read, file.sha256)
             await self._session.write_file(file.path, data)
 
     async def _between(self, record: Record) -> None:
@@ -246,17 +256,17 @@ class _Replaying:
         try:
             await self._execute(recorded)
             screen = await self._screen(side)
+            cell = await asyncio.to_thread(self._following.cell)
+            assert cell is not None  # noqa: S101 - for the type checker; it was executed
+            missed = self._left.taken()
+            other = Side(Blobs(self._session.run_dir / "blobs"), replace(cell, screen_after=screen))
+            had_rested = self._paused_s(recorded) >= LOOKED_AGAIN_S
+            if is_lost(recorded):
+                compared = compare_lost(side, other)
+            else:
+                compared = await compare(side, other, self._again.may_differ, self._differ, had_rested=had_rested)
         except CellwrightError as error:
             return Compared(opened.number, "failed", (str(error),), recorded_ms=side.duration_ms)
-        cell = await asyncio.to_thread(self._following.cell)
-        assert cell is not None  # noqa: S101 - for the type checker; it was executed
-        missed = self._left.taken()
-        other = Side(Blobs(self._session.run_dir / "blobs"), replace(cell, screen_after=screen))
-        had_rested = self._paused_s(recorded) >= LOOKED_AGAIN_S
-        if is_lost(recorded):
-            compared = compare_lost(side, other)
-        else:
-            compared = await compare(side, other, self._again.may_differ, self._differ, had_rested=had_rested)
         return with_network(compared, missed)
 
     async def _execute(self, recorded: StoredCell) -> None:
@@ -299,22 +309,36 @@ class _Replaying:
         return max(0.0, paused.total_seconds())
 
 
-async def _told(cells: AsyncIterator[Compared], on_cell: Callable[[Compared], None]) -> AsyncIterator[Compared]:
-    async for cell in cells:
-        on_cell(cell)
+async def _told(replaying: _Replaying, on_cell: Callable[[Compared], None]) -> AsyncIterator[Compared]:
+    async for cell in replaying.cells():
+        if not replaying.may_become_same(cell.number):
+            on_cell(cell)
         yield cell
 
 
-def _with_late(cells: list[Compared], run: Run, folder: Path, may_differ: MayDiffer) -> tuple[Compared, ...]:
-    """Compare once more what was said by cells of which something came late, then or now: by now all has come."""
+def _with_late(
+    cells: list[Compared], run: Run, folder: Path, may_differ: MayDiffer, *, stopped: int | None
+) -> tuple[Compared, ...]:
+    """Compare once more what was said by cells of which something came late, then or now: by now all has come.
+
+    One at which the replay stopped stays as it is: those after it were not done, so that it cannot be the same now.
+    """
     done = read_run(folder)
     recorded = {cell.opened.number: Side(run.blobs, cell) for cell in run.stored_cells}
     again = {cell.opened.number: Side(done.blobs, cell) for cell in done.stored_cells}
     return tuple(
-        with_texts(cell, recorded[cell.number], again[cell.number], may_differ)
+        _once_more(cell, recorded[cell.number], again[cell.number], may_differ)
         if cell.verdict != "failed"
+        and cell.number != stopped
         and not is_lost(recorded[cell.number].cell)
         and (recorded[cell.number].cell.late or again[cell.number].cell.late)
         else cell
         for cell in cells
     )
+
+
+def _once_more(cell: Compared, recorded: Side, again: Side, may_differ: MayDiffer) -> Compared:
+    try:
+        return with_texts(cell, recorded, again, may_differ)
+    except CellwrightError as error:
+        return replace(cell, verdict="failed", reasons=(str(error),))

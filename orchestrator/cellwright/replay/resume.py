@@ -18,10 +18,11 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cellwright.conversation import RESUMED
-from cellwright.errors import JournalCorrupt, UsageError
+from cellwright.errors import UsageError
 from cellwright.record import Journal, Run, read_run
 from cellwright.record.records import CellClosed, CellRebuilt, CopiedFile, Exchanged, Note, SessionOpened
 from cellwright.record.stored import StoredText
+from cellwright.replay.files_again import in_place_of, must_fit
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.missed import Missed
 from cellwright.replay.network import last_of_cells, tape_of
@@ -86,6 +87,18 @@ def must_be_resumable(run: Run) -> None:
             f"Run {run.info.run_id} is {run.status}: there is nothing left to do. Nothing was started. "
             f"`cellwright fork {run.info.run_id} --at {len(run.stored_cells)} TASK` goes on from where it ended, in a new run."
         )
+
+
+def files_must_fit(run: Run, given: Mapping[str, Path]) -> None:
+    """Return when the files that were copied in last, or those that take their place, can be again.
+
+    Raises:
+        JournalCorrupt: One of the run's is no file of a home.
+        UsageError: A name is none of the run's, or a file is missing.
+    """
+    opened = [record for record in run.records if isinstance(record, SessionOpened)]
+    if opened:  # else the run stopped before it had any
+        must_fit(opened[-1].files, given)
 
 
 @asynccontextmanager
@@ -189,6 +202,7 @@ def _what_happened(run: Run) -> str:
 @contextmanager
 def _files_of(run: Run, given: Given) -> Iterator[tuple[Path, ...]]:
     """Give the files that had been copied in, as files that can be again, also where the sandbox has to be replaced."""
+    files_must_fit(run, given.files)
     opened = [record for record in run.records if isinstance(record, SessionOpened)]
     entered = {file.path: file for file in opened[-1].files} if opened else {}
     named = run.info.spec.get("files")
@@ -199,20 +213,13 @@ def _files_of(run: Run, given: Given) -> Iterator[tuple[Path, ...]]:
         )
     with tempfile.TemporaryDirectory(prefix="cellwright-resume-") as folder:
         for path, file in entered.items():
-            if path not in given.files:
+            if in_place_of(path, given.files) is None:
                 _restore(Path(folder), file, run)
         yield (*sorted(Path(folder).iterdir()), *given.files.values())
 
 
 def _restore(folder: Path, file: CopiedFile, run: Run) -> None:
-    parts = PurePosixPath(file.path).parts
-    if not parts or PurePosixPath(file.path).is_absolute() or ".." in parts or "\0" in file.path:
-        raise JournalCorrupt(f"The run says that {file.path!r} was copied in, which is no file of a home. Nothing ran.")
-    if not file.kept or file.sha256 is None:
-        raise UsageError(
-            f"{file.path} was copied into the sandbox, and the run does not keep it: it was too large. Nothing ran. "
-            f"Give it again: --file {file.path}."
-        )
-    to = folder.joinpath(*parts)
+    assert file.sha256 is not None  # noqa: S101 - for the type checker; `must_fit` has seen to it
+    to = folder.joinpath(*PurePosixPath(file.path).parts)
     to.parent.mkdir(parents=True, exist_ok=True)
     to.write_bytes(run.blobs.read(file.sha256))

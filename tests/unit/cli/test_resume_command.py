@@ -110,7 +110,8 @@ def test_task_of_a_fork_is_written_without_the_values_of_secrets(monkeypatch: py
     run_id = asyncio.run(driven())
     monkeypatch.setenv("PASSWORD", "a-long-secret-42")
     monkeypatch.setattr(resume, "_go_on", lambda *_: None)
-    monkeypatch.setattr(sys, "argv", ["cellwright", "fork", run_id, "Log in with a-long-secret-42.", "--at", "1"])
+    words = ["fork", run_id, "Log in with a-long-secret-42.", "--at", "1", "--secret", "PASSWORD"]
+    monkeypatch.setattr(sys, "argv", ["cellwright", *words])
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert caught.value.code in {None, 0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 
 import h11
 import pytest
@@ -26,7 +27,7 @@ class Bench:
     def __init__(self, *recorded: Traffic, bodies: tuple[bytes, ...] = ()) -> None:
         self.missed: list[str] = []
         kept = {hashlib.sha256(data).hexdigest(): data for data in bodies}
-        self.tape = Tape(recorded, kept.get, self.tell, lambda one, two: one.lower() == two.lower())
+        self.tape = Tape(recorded, kept.get, self.tell, lambda _, one, two: one.lower() == two.lower())
 
     def tell(self, sentence: str, *, matters: bool) -> None:
         self.missed.append(f"{'!' if matters else '?'} {sentence}")
@@ -181,3 +182,19 @@ async def test_connection_that_is_being_made_while_the_tape_is_lifted_is_answere
     bench.tape.lift()
     with pytest.raises(ConnectionAbortedError):
         await connecting
+
+
+async def test_others_go_on_while_bodies_are_compared() -> None:
+    goes_on, compared = threading.Event(), threading.Event()
+    bench = Bench(traffic("POST", "/", b"a", 200, b""), bodies=(b"a",))
+
+    def alike(_: Traffic, one: bytes, two: bytes) -> bool:
+        compared.set()
+        return goes_on.wait(10) and one.lower() == two.lower()
+
+    bench.tape = Tape([traffic("POST", "/", b"a", 200, b"")], {body(b"a").sha256: b"a"}.get, bench.tell, alike)
+    asking = asyncio.ensure_future(bench.ask(("POST", "/", b"A")))
+    assert await asyncio.to_thread(compared.wait, 10)
+    goes_on.set()
+    assert [status for status, _, _ in await asking] == [200]
+    assert bench.missed == []

@@ -21,9 +21,9 @@ def screen(*areas: Area, colour: tuple[int, int, int] = (0, 0, 0)) -> Image.Imag
     return image
 
 
-def png(image: Image.Image) -> bytes:
+def png(image: Image.Image, form: str = "PNG") -> bytes:
     data = io.BytesIO()
-    image.save(data, "PNG")
+    image.save(data, form)
     return data.getvalue()
 
 
@@ -84,6 +84,26 @@ BOMB = png(Image.new("1", (30_000, 30_000)))
 def test_what_is_no_picture_is_told_so(data: bytes) -> None:
     with pytest.raises(NoPicture):
         opened(data)
+
+
+@pytest.mark.parametrize("form", ["GIF", "BMP", "TIFF", "PPM", "ICO", "TGA", "EPS"])
+def test_only_what_cells_show_is_decoded(form: str) -> None:
+    with pytest.raises(NoPicture):
+        opened(png(screen(), form))
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
+def test_what_cells_show_is_decoded(form: str) -> None:
+    assert opened(png(screen(), form)).size == SCREEN
+
+
+def test_whatever_a_decoder_raises_says_that_it_is_no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("no such chunk")
+
+    monkeypatch.setattr(Image.Image, "convert", broken)
+    with pytest.raises(NoPicture):
+        opened(png(screen()))
 
 
 def test_a_picture_is_opened() -> None:

@@ -1,0 +1,77 @@
+"""Which answers of a run a replay's requests get: bodies say the same where they differ in what may differ, each at its moment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from cellwright.egress.traffic import Body, Request
+from cellwright.record import Journal, Run
+from cellwright.record.records import Exchanged, KeptBody
+from cellwright.replay.may_differ import MayDiffer
+from cellwright.replay.network import _MOST_BYTES, tape_of
+
+Made = Callable[..., Run]
+
+
+def told_by(run: Run, *bodies: bytes) -> list[str]:
+    """Send bodies again, and return what is told of it."""
+    told: list[str] = []
+
+    def tell(sentence: str, *, matters: bool) -> None:  # noqa: ARG001 - each counts here
+        told.append(sentence)
+
+    tape = tape_of(run, tell, MayDiffer.read())
+    for data in bodies:
+        tape._answer_to(Request("POST", "x.test", 80, "/", ()), Body(len(data), hashlib.sha256(data).hexdigest(), data))
+    return told
+
+
+def posted(made: Made, data: bytes, at: str) -> Run:
+    def fill(journal: Journal) -> None:
+        sent = KeptBody(size_bytes=len(data), sha256=journal.blob(data))
+        came = KeptBody(size_bytes=0, sha256=hashlib.sha256(b"").hexdigest())
+        exchanged = Exchanged(
+            at=at, method="POST", host="x.test", port=80, target="/", request_body=sent, status=200, body=came
+        )
+        journal.append(exchanged)
+
+    return made(fill)
+
+
+def test_a_moment_of_a_body_is_that_of_its_request_and_not_of_the_run(made: Made) -> None:
+    run = posted(made, b'{"at": "2026-12-24T18:00:03Z"}', "2026-12-24T18:00:04.000Z")  # weeks after the run began
+    assert told_by(run, f'{{"at": "{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}}'.encode()) == []
+
+
+def test_what_is_no_moment_near_the_request_counts(made: Made) -> None:
+    run = posted(made, b'{"at": "2026-11-29T16:17:25Z"}', "2026-12-24T18:00:04.000Z")
+    (sentence,) = told_by(run, f'{{"at": "{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}}'.encode())
+    assert sentence == "POST http://x.test:80/ was sent with another body than in the record."
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("----WebKitFormBoundaryAbCdEfGh01234567", "----WebKitFormBoundary76543210hGfEdCbA"),
+        ("0f3a5b7c9d1e2f4a6b8c0d2e4f6a8b0c", "1f3a5b7c9d1e4f4aab8c0d2e4f6a8b0c"),
+    ],
+)
+def test_a_form_is_the_same_between_other_boundaries(made: Made, one: str, other: str) -> None:
+    def form(boundary: str, value: str) -> bytes:
+        head = 'Content-Disposition: form-data; name="a"'
+        return f"--{boundary}\r\n{head}\r\n\r\n{value}\r\n--{boundary}--\r\n".encode()
+
+    run = posted(made, form(one, "7"), "2026-12-24T18:00:04.000Z")
+    assert told_by(run, form(other, "7")) == []
+    assert len(told_by(run, form(other, "8"))) == 1
+
+
+def test_in_a_large_body_nothing_may_differ(made: Made) -> None:
+    rest = b"x" * _MOST_BYTES
+    run = posted(made, b"in 1 ms" + rest, "2026-12-24T18:00:04.000Z")
+    assert told_by(run, b"in 1 ms" + rest) == []
+    assert len(told_by(run, b"in 2 ms" + rest)) == 1
