@@ -40,7 +40,8 @@ async def test_it_conforms_without_a_gap_and_leaves_nothing(engine: str) -> None
     before = descendants(os.getpid())
     report = await check_backend(lambda: backend_named(engine))
     assert report.known_gaps == ()
-    assert descendants(os.getpid()) == before  # the cleaner among them: it ends with the last sandbox
+    # the cleaner among them: it ends with the last sandbox. What an engine left behind and nobody has reaped is no process
+    assert alive(descendants(os.getpid()) - before) == set()
 
 
 @pytest.mark.parametrize("engine", EACH)
