@@ -16,6 +16,9 @@ BODY_BYTES: Final = 8 * 1024**2
 COMING_BYTES: Final = 64 * 1024**2
 """Most that is held of bodies which are still coming, of all connections of a session; one that finds no room is counted only."""
 
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing, as HTTP says."""
+
 Headers = tuple[tuple[str, str], ...]
 """Names and values in order, of latin-1 text, as HTTP has them."""
 
@@ -46,7 +49,7 @@ class Request:
     @property
     def changes_nothing(self) -> bool:
         """Whether HTTP says that it only reads."""
-        return self.method in {"GET", "HEAD", "OPTIONS"}
+        return self.method in READING
 
 
 @dataclass(frozen=True, slots=True)

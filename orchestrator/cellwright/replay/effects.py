@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from cellwright.egress.traffic import READING
 from cellwright.record import Run
 from cellwright.record.records import CellOpened, Egress, EgressMore, Exchanged, Record, RequestSent
-
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def sent_by_cells(run: Run) -> Mapping[int, tuple[str, ...]]:
@@ -38,7 +37,7 @@ def _all_sent(run: Run) -> Iterator[tuple[int, str]]:
             case RequestSent(method=method, host=host, port=port, target=target):
                 yield record.cell or last, f"{method} http://{host}:{port}{target}"
             case Egress(allowed=True, host=host, port=port) if record.sent_bytes and (host, port) not in looked_at:
-                if record.method not in _READS:
+                if record.method not in READING:
                     yield record.cell or last, f"{record.method} to {host}:{port}"
             case EgressMore() if record.allowed and not looked_at:
                 yield record.cell or last, f"{record.allowed} more requests"
