@@ -162,6 +162,36 @@ def test_an_interrupt_just_before_the_cell_starts_to_wait_is_not_overlooked(kern
         assert time.monotonic() - started < 3
 
 
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_interrupt_between_pythons_last_look_and_a_call_that_waits_ends_the_wait(kernel, times):
+    """Both calls come from C: Python looks for signals before the first and after the second."""
+    kernel.run("kept = 7")
+    started = time.monotonic()
+    told = kernel.run(
+        "import ctypes, operator\nfrom collections import deque\nfrom functools import partial\n"
+        f"strike = [partial(ctypes.CDLL(None)['raise'], 2)] * {times}\n"
+        "deque(map(operator.call, [*strike, partial(time.sleep, 100)]), maxlen=0)"
+    )
+    assert time.monotonic() - started < 5
+    assert (told.status, told.reply["ename"]) == ("error", "KeyboardInterrupt")
+    assert kernel.run("time.sleep(0.2); kept").outputs == [("result", "7")]
+
+
+def test_signals_that_a_cell_asks_the_event_loop_for_arrive_in_later_cells_too(kernel):
+    told = kernel.run(
+        "import signal\nloop = asyncio.get_running_loop()\ncame = asyncio.Event()\n"
+        "loop.add_signal_handler(signal.SIGUSR1, came.set)\nos.kill(os.getpid(), signal.SIGUSR1)\n"
+        "await asyncio.wait_for(came.wait(), 5)\ncame.clear()"
+    )
+    assert told.status == "ok"
+    told = kernel.run(  # the next cell, after the kernel has taken its own place again
+        "os.kill(os.getpid(), signal.SIGUSR1)\nawait asyncio.wait_for(came.wait(), 5)\n"
+        "loop.remove_signal_handler(signal.SIGUSR1)"
+    )
+    assert told.outputs == [("result", "True")]
+    assert kernel.interrupt_when_running("await asyncio.sleep(100)").reply["ename"] == "KeyboardInterrupt"
+
+
 def test_an_interrupt_while_asyncio_puts_the_cells_next_turn_down_does_not_lose_it(kernel):
     told = kernel.run(
         "import signal\nloop = asyncio.get_running_loop()\ndef call_soon(*values, **options):\n    del loop.call_soon\n"

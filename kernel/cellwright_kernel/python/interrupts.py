@@ -28,6 +28,7 @@ from cellwright_kernel.iopub import Gate
 from cellwright_kernel.python.errors import describe, is_own_file
 from cellwright_kernel.python.loop_watch import LoopWatch
 from cellwright_kernel.python.origin import CURRENT, current_origin
+from cellwright_kernel.python.signal_bell import SignalBell
 
 _HELD = "stopped because it held the kernel's event loop when a cell was to end"
 _NOT_BEGUN = "Nothing of this cell ran: code that cell {} had left running held the kernel, and was interrupted"
@@ -86,6 +87,7 @@ class Interrupts:
         """
         self._loop = loop
         self._watch = LoopWatch(loop, watch_loop, lambda: self._is_unfelt)
+        self._bell = SignalBell(watch_loop, signal.SIGINT)
         sys.unraisablehook = self._on_unraisable
         self._hold_while_forking()
         self.keep_installed()
@@ -97,12 +99,13 @@ class Interrupts:
         signal that comes just before the loop starts to wait would otherwise be seen when it has waited. A handler,
         unlike an ignored signal, is not inherited by the programs a cell starts.
         """
-        if signal.getsignal(signal.SIGINT) == self._on_signal:
-            return False
-        self._watch.take_call()  # it may have been lost
-        self._loop.add_signal_handler(signal.SIGINT, _nothing)
-        signal.signal(signal.SIGINT, self._on_signal)
-        return True
+        is_ours = signal.getsignal(signal.SIGINT) == self._on_signal
+        if not is_ours:
+            self._watch.take_call()  # it may have been lost
+            self._loop.add_signal_handler(signal.SIGINT, _nothing)
+            signal.signal(signal.SIGINT, self._on_signal)
+        self._bell.hang()
+        return not is_ours
 
     def arm(self, task: asyncio.Task[Any], sent_at: object) -> None:
         """Name the cell that an interrupt is for.
@@ -132,6 +135,7 @@ class Interrupts:
         self._watch.let_go()
 
     def _on_signal(self, _signum: int, frame: FrameType | None) -> None:
+        self._bell.hear()
         is_in_child = os.getpid() != self._pid
         is_within = self._fork and not (is_in_child and self._fork == _EXEC)  # which never comes back there
         if is_within and self._is_put_off():
