@@ -109,13 +109,16 @@ async def test_a_process_that_was_forgotten_and_writes_without_end_costs_the_nex
 ) -> None:
     async with Session.open(runs=tmp_path) as session:
         await session.execute(BEFORE[language], language=language)
+        forgotten = set()
         for _ in range(2):
             began = await session.execute(FORGOTTEN[language], language=language)
+            forgotten.add(began.number)
             beside = await session.execute(BESIDE[language], language=language, deadline_s=6)
             assert beside.status == "ok"
             own = "".join(out.text for out in beside.outputs if out.of_cell is None and out.source in ("stdout", "log"))
             assert own == "child\nOWN"
-            assert {out.of_cell for out in beside.outputs} - {None} == {began.number}
+            late = {out.of_cell for out in beside.outputs} - {None}  # what the first one left is read at its own pace
+            assert began.number in late <= forgotten
             assert beside.duration_ms < 1000 * (2 * ITS_OWN_S)
             ended = await session.execute(END[language], language=language, deadline_s=6)
             assert (ended.status, ended.duration_ms < 1000 * ITS_OWN_S) == ("ok", True)

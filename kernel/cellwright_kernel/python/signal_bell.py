@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import threading
+from contextlib import suppress
 
 _PATIENCE_S = 0.02
 _MOST_RINGS = 10
@@ -59,10 +60,8 @@ class SignalBell:
         numbers = self._receiver.recv(4096)
         passed_on = bytes(number for number in numbers if number != signal.SIGURG)
         if passed_on and self._was_told != -1:
-            try:
+            with suppress(OSError):  # it is full, or its loop is closed: nobody waits there
                 os.write(self._was_told, passed_on)
-            except OSError:  # it is full, or its loop is closed: nobody waits there
-                pass
         if self._number in passed_on:
             self._watch_loop.call_later(_PATIENCE_S, self._ring, self._heard, 1)
 
