@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from PIL import ImageGrab
@@ -59,7 +59,9 @@ class Browser:
         display: str,
         folder: Path,
         environment: Mapping[str, str] | None = None,
+        *,
         flags: Callable[..., list[str]] = browser_flags,
+        on_devtools: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """Name what to start; nothing runs yet.
 
@@ -69,9 +71,11 @@ class Browser:
             folder: A private folder for log and profile.
             environment: What Chromium gets besides PATH, HOME, LANG and DISPLAY.
             flags: Returns what it is started with.
+            on_devtools: Awaited with the address of each new Chromium's DevTools, before anybody else hears of it.
         """
         self._settings = settings
         self._flags = flags
+        self._on_devtools = on_devtools
         self._display = display
         self._folder = folder
         self._environment = {
@@ -227,6 +231,8 @@ class Browser:
         assert self._child is not None  # noqa: S101 - for the type checker; start() has just set it
         self._socket_url = await self._child.wait_for(self._listening, "DevTools port", _PORT_UP_S)
         await self._downloads.follow(self._socket_url)
+        if self._on_devtools is not None:
+            await self._on_devtools(self._socket_url)
         self._devtools = await Devtools.open(self._socket_url)
         self.version = (await self._devtools.call("Browser.getVersion"))["product"]
         self._windows = Windows(self._devtools, self._viewport)

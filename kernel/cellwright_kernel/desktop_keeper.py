@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -65,15 +65,22 @@ class DesktopKeeper:
         folder: A private folder.
         environment: What its processes get besides the usual.
         note: Tells the model a sentence.
+        on_devtools: Awaited with the address of each new browser's DevTools, before anybody else can use it.
     """
 
     def __init__(
-        self, settings: HostSettings, folder: Path, environment: Mapping[str, str], note: Callable[[str], None]
+        self,
+        settings: HostSettings,
+        folder: Path,
+        environment: Mapping[str, str],
+        note: Callable[[str], None],
+        on_devtools: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._environment = environment
         self._note = note
+        self._on_devtools = on_devtools
         self._desktop = self._new_desktop()
         self._clipboard = ClipboardOwner(folder / "clipboard")
         self._bus = ProgramBus(folder, settings.home)
@@ -134,7 +141,9 @@ class DesktopKeeper:
         self._display = self._desktop.display
         await self._bus.open(self._display)
         if self._settings.browser:
-            self._browser = Browser(self._settings, self._display, self._folder, self._environment)
+            self._browser = Browser(
+                *(self._settings, self._display, self._folder, self._environment), on_devtools=self._on_devtools
+            )
         failed: list[Exception] = []
         try:
             async with asyncio.TaskGroup() as group:

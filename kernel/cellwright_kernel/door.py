@@ -12,6 +12,7 @@ is too large, and which status each refusal has.
     GET    /kernels/LANGUAGE/connection -> KernelConnection, of a kernel that is started if there is none
     WS     /kernels/LANGUAGE/CHANNEL?kernel_id= pipes bytes to and from that socket of that kernel
     POST   /secrets/NUMBER            SecretAnswer to a `secret_asked` event; 404 when nobody waits for it
+    /https and what is below it       of the browser's HTTPS: see `door_https.py`
     GET    /screen.png                PNG; ETag is the hash of the raw pixels, If-None-Match gives 304
     POST   /pictures/difference       PicturePair -> PictureDifference
     GET    /files?path=               -> list of FileInfo
@@ -40,6 +41,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from cellwright_kernel.child import NotUp
+from cellwright_kernel.door_https import Informed, https_routes
 from cellwright_kernel.event_stream import EventStream, singly
 from cellwright_kernel.files import BadPath, Files, TooLarge, read_chunks
 from cellwright_kernel.kernel_process import KernelProcess
@@ -91,7 +93,7 @@ class Answerable(Protocol):
         """Take one; False when nobody waits for it."""
 
 
-class Inside(Protocol):
+class Inside(Informed, Protocol):
     """What the door opens to."""
 
     @property
@@ -123,6 +125,7 @@ def door(inside: Inside, home: Path) -> Starlette:
             Route("/kernels/{language}/connection", routes.connection),
             WebSocketRoute("/kernels/{language}/{channel}", routes.tunnel),
             Route("/secrets/{number:int}", routes.answer, methods=["POST"]),
+            *https_routes(inside),
             Route("/screen.png", routes.screen),
             Route("/pictures/difference", routes.picture_difference, methods=["POST"]),
             Route("/files", routes.list_files),

@@ -25,6 +25,7 @@ from cellwright_kernel import processes, repeatable, sentences
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.door import door
 from cellwright_kernel.egress import Forwarder, proxy_environment
+from cellwright_kernel.informant.informant import Informant
 from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.memory import HEADROOM_BYTES, Memory, data_bytes
@@ -80,6 +81,7 @@ class Host:
 
     def __init__(self, settings: HostSettings, folder: Path) -> None:
         self._settings = settings
+        self.informant = self._new_informant()
         self._desktop = self._new_desktop(folder / "desktop") if settings.desktop else None
         self._playwright = playwright_environment(folder / "browsers", settings.chromium) if settings.desktop else {}
         side = settings.image_side
@@ -219,7 +221,14 @@ class Host:
         from cellwright_kernel.desktop_keeper import DesktopKeeper  # noqa: PLC0415 - needs Pillow and Xlib
 
         folder.mkdir(mode=0o700, parents=True)
-        return DesktopKeeper(self._settings, folder, proxy_environment(self._settings), self._note)
+        follow = self.informant.follow if self.informant else None
+        return DesktopKeeper(self._settings, folder, proxy_environment(self._settings), self._note, follow)
+
+    def _new_informant(self) -> Informant | None:
+        settings = self._settings
+        if settings.egress_socket is None or not (settings.desktop and settings.browser):
+            return None
+        return Informant(lambda: self.kernels.executing, settings.forwards)
 
     def _new_secrets(self, socket: Path) -> SecretBroker:
         from cellwright_kernel.secrets.broker import SecretBroker  # noqa: PLC0415 - needs Xlib, and is seldom needed

@@ -142,6 +142,11 @@ class Kernels:
         self._group.create_task(self._run(lane, cell))
         return cell
 
+    @property
+    def executing(self) -> int | None:
+        """Number of the cell that runs; None between cells."""
+        return None if self._running is None else self._running.request.number
+
     def late(self) -> Iterator[Event]:
         """Take what has come since the last cell of each language, and been noticed, as `late_events` yields it."""
         notices, self._notices = self._notices, []

@@ -86,6 +86,7 @@ async def finish(session_id: str, given: Lease, journal: Journal, end: End) -> N
 async def _record_late(given: Lease, journal: Journal) -> None:
     if not given.lives:
         return
+    await given.tell_rest()
     came = RunningCell([], None)
     try:
         async for event in given.sandbox.door.late():

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from cellwright.browser_https import BrowserHttps
 from cellwright.egress import EgressProxy, Tape
 from cellwright.errors import RecordError, SandboxLost, SessionClosed
 from cellwright.files import copy_in
@@ -32,7 +33,14 @@ class Lease:
     """One sandbox, replaced when it is lost. Made by `lease`."""
 
     def __init__(
-        self, backend: Backend, spec: Spec, journal: Journal, egress_socket: Path | None, secrets: Secrets = NONE
+        self,
+        backend: Backend,
+        spec: Spec,
+        journal: Journal,
+        egress_socket: Path | None,
+        secrets: Secrets = NONE,
+        *,
+        https: BrowserHttps | None = None,
     ) -> None:
         self._backend = backend
         self.spec = spec
@@ -40,6 +48,7 @@ class Lease:
         self._journal = journal
         self._egress_socket = egress_socket
         self._secrets = secrets
+        self._https = https
         self._sandbox: Sandbox | None = None
         self._ended: asyncio.Future[str] | None = None  # cancelled and awaited in end()
         self._notices: list[Text] = []
@@ -77,6 +86,8 @@ class Lease:
         began = time.monotonic()
         self._sandbox, self._ended = await self._backend.start(self.spec, egress_socket=self._egress_socket), None
         self._sandbox.door.secrets = self._secrets
+        if self._https is not None:
+            await self._https.begin(self._sandbox.door)
         self.ready_ms = round((time.monotonic() - began) * 1000)
         with contextlib.suppress(SandboxLost):  # whoever uses it next finds that it has ended
             self.versions = (await self._sandbox.door.ready(0)).versions
@@ -110,6 +121,11 @@ class Lease:
         """Give the sandbox up: it is ended in the background, which may take seconds; the lease can still give a new one."""
         if self._losing is None:
             self._losing = asyncio.ensure_future(self._end())
+
+    async def tell_rest(self) -> None:
+        """Record what its browser has loaded so far, and no more."""
+        if self._https is not None:
+            await self._https.end()
 
     def take_notices(self) -> list[Text]:
         """Return what the next cell is to be told, once."""
@@ -148,6 +164,8 @@ class Lease:
         if self._ended is not None:
             self._ended.cancel()
             await asyncio.gather(self._ended, return_exceptions=True)
+        if self._https is not None:
+            await self._https.stop()
         if self._sandbox is not None:
             await self._sandbox.close()
 
@@ -188,7 +206,9 @@ async def lease(
         tape: Answers in place of the network; absent: what is allowed goes out.
     """
     async with _egress(spec, outgoing, secrets, tape) as socket:
-        given = Lease(backend, spec, journal, socket, secrets)
+        has_https = socket is not None and spec.browser
+        https = BrowserHttps(spec.allow, journal, outgoing, tape) if has_https else None
+        given = Lease(backend, spec, journal, socket, secrets, https=https)
         try:
             yield given
         finally:

@@ -1,6 +1,6 @@
 """What a session's sandbox asked of its way out, as the run records it.
 
-Flows in: requests as the egress proxy saw them, what was said in clear, and which cell ran. Flows out: records, and bodies as
+Flows in: requests as the egress proxy saw them, what was said in clear, what the inside tells of HTTPS, and which cell ran. Flows out: records, and bodies as
 blobs. Decided here: how many of them stand each for itself; what comes beyond that during one cell, or between two, is only
 counted, so that a cell which asks a million times cannot fill the run; and that a request which may change something is
 recorded before it goes out.
@@ -18,6 +18,7 @@ from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.egress.witness import Hears
 from cellwright.record import records
 from cellwright.record.journal import Journal
+from cellwright.record.way_out import CLAIMED_OF_EXCHANGE, CLAIMED_OF_REQUEST
 
 REQUESTS: Final = 1000
 """Most records of requests of one cell, or of the time between two; a page of a newspaper makes some 300."""
@@ -99,15 +100,31 @@ class Outgoing:
                 reason=traffic.reason,
                 headers=traffic.headers,
                 body=self._kept(traffic.body, cell),
+                **({"scheme": "https", "claimed": CLAIMED_OF_EXCHANGE} if request.scheme == "https" else {}),
             )
         )
+
+    def told(self, request: Request, cell: int | None, *, taped: bool) -> None:
+        """The inside says that a request goes out by HTTPS. That something went out which cannot be read is recorded already."""
+        if not request.changes_nothing:
+            self._is_about_to_send(
+                cell, request.method, request.host, request.port, request.target, taped=taped, is_told=True
+            )
 
     def unread(self, host: str, port: int, *, taped: bool = False) -> None:
         """What is about to go out cannot be read: it may change anything."""
         self._is_about_to_send(self._executing(), _UNREAD, host, port, "", taped=taped)
 
     def _is_about_to_send(
-        self, cell: int | None, method: str, host: str, port: int, target: str, *, taped: bool
+        self,
+        cell: int | None,
+        method: str,
+        host: str,
+        port: int,
+        target: str,
+        *,
+        taped: bool,
+        is_told: bool = False,
     ) -> None:
         """Record it, as long as the cell has had few recorded; behind the last one stands that anything may have followed."""
         if self._leaves_out(taped) or self._sent[cell] > REQUESTS:
@@ -115,13 +132,15 @@ class Outgoing:
         self._sent[cell] += 1
         if self._sent[cell] > REQUESTS:
             method, target = _UNREAD, ""
-        said = {"method": method, "host": host, "port": port, "target": target[:_TARGET_CHARS]}
+        said: dict[str, Any] = {"method": method, "host": host, "port": port, "target": target[:_TARGET_CHARS]}
+        if is_told and method != _UNREAD:
+            said |= {"scheme": "https", "claimed": CLAIMED_OF_REQUEST}
         self._journal.append(records.RequestSent(**self._marks(cell, taped), **said))
 
     def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
         if body.data and not self._journal.would_hide(body.data.decode("latin-1")):
             self._journal.blob(body.data, cell=cell)
-        kept = body.size_bytes == 0 or self._journal.keeps(body.sha256)
+        kept = bool(body.sha256) and (body.size_bytes == 0 or self._journal.keeps(body.sha256))
         return records.KeptBody(size_bytes=body.size_bytes, sha256=body.sha256, kept=kept)
 
     def settle(self) -> None:

@@ -20,6 +20,7 @@ LAYERS = (
     ("executor",),
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
+    ("browser_https",),
     ("conversation",),
     (
         "running",
@@ -67,7 +68,7 @@ def test_outside_imports_of_the_inside_its_wire_types_and_what_is_decided_for_bo
         for target in imports(file)
         if target.split(".")[0] == "cellwright_kernel"
     }
-    assert imported == {"cellwright_kernel.wire", *FOR_BOTH}
+    assert imported == {"cellwright_kernel.wire", "cellwright_kernel.wire_https", *FOR_BOTH}
 
 
 def test_what_is_decided_for_both_needs_nothing_but_python():

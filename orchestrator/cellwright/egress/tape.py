@@ -25,8 +25,8 @@ _NOT_PASSED_ON: Final = frozenset({"connection", "content-length", "keep-alive",
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _REASON_BYTES: Final = 200
 
-_Place = tuple[str, str, int, str]
-"""Method, host, port and target."""
+_Place = tuple[str, str, str, int, str]
+"""Scheme, method, host, port and target."""
 
 
 class Tells(Protocol):
@@ -63,12 +63,17 @@ class Tape:
         self._alike = alike
         self._turn = asyncio.Lock()
         self._serving: set[asyncio.Task[None]] = set()  # each ends with its connection
-        self.is_lifted = False
-        """True once it answers no more."""
+        self.lifted = asyncio.Event()
+        """Set once it answers no more."""
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether it answers no more."""
+        return self.lifted.is_set()
 
     def lift(self) -> None:
         """Answer no more, and end the connections that are open: who asks from now on is let out into the world."""
-        self.is_lifted = True
+        self.lifted.set()
         for serving in self._serving:
             serving.cancel()
 
@@ -88,6 +93,18 @@ class Tape:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         return await asyncio.open_connection(sock=near)
+
+    async def answer(self, request: Request, body: Body) -> tuple[Traffic, bytes] | str:
+        """Return what a request that was made by HTTPS is answered with, or the sentence why there is nothing."""
+        try:
+            return await self._answer(request, body)
+        except (CellwrightError, ValueError) as error:
+            return self._refusal(f"What the record says of {request.url} cannot be given: {error}", request)
+
+    def knows(self, request: Request) -> bool:
+        """Return whether the record has an answer to such a request, whatever its body."""
+        place = _place(request)
+        return bool(self._left.get(place)) or place in self._last
 
     async def _serve(self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answering = _Answering(host, port, reader, writer, self._answer)
@@ -116,22 +133,24 @@ class Tape:
             return await asyncio.to_thread(self._answer_to, request, body)
 
     def _answer_to(self, request: Request, body: Body) -> tuple[Traffic, bytes] | str:
-        asked = f"{request.method} http://{request.host}:{request.port}{request.target}"
+        asked = f"{request.method} {request.url}"
         answer = self._found(request, body, asked)
         if answer is None:
             return self._refusal(f"{asked} is not in the record.", request)
         self._last[_place(request)] = answer
         data = self._bytes(answer.body)
         if data is None:
-            return self._refusal(
-                f"The answer to {asked} was not kept: it has {counted(answer.body.size_bytes, 'byte')}.", request
-            )
+            return self._refusal(f"The answer to {asked} was not kept: {_why_not(answer.body)}.", request)
         return answer, data
 
     def _found(self, request: Request, body: Body, asked: str) -> Traffic | None:
         place = _place(request)
         left = self._left[place]
-        for is_it in (lambda one: one.request_body.sha256 == body.sha256, lambda one: self._is_alike(one, body)):
+        for is_it in (
+            lambda one: one.request_body.sha256 == body.sha256,
+            lambda one: self._is_alike(one, body),
+            lambda one: not (one.request_body.sha256 and body.sha256),  # one of them nobody saw, as a file's
+        ):
             for at, one in enumerate(left):
                 if is_it(one):
                     return left.pop(at)
@@ -147,6 +166,8 @@ class Tape:
         return recorded is not None and body.data is not None and self._alike(one, recorded, body.data)
 
     def _bytes(self, body: Body) -> bytes | None:
+        if not body.sha256:
+            return None
         return b"" if body.size_bytes == 0 else self._load(body.sha256)
 
     def _refusal(self, sentence: str, request: Request) -> str:
@@ -155,7 +176,15 @@ class Tape:
 
 
 def _place(request: Request) -> _Place:
-    return request.method, request.host, request.port, request.target
+    return request.scheme, request.method, request.host, request.port, request.target
+
+
+def _why_not(body: Body) -> str:
+    if body.sha256 or body.size_bytes > BODY_BYTES:
+        return f"it has {counted(body.size_bytes, 'byte')}"
+    return (
+        f"of it {counted(body.size_bytes, 'byte')} had come, of a stream, a download or a page that was left, usually"
+    )
 
 
 class _Answering:

@@ -1,6 +1,6 @@
-"""One request in clear and its response, as both stood on the wire outside.
+"""One request and its response: in clear, as both stood on the wire outside; by HTTPS, as the inside tells.
 
-Flows in: what `witness.py` has read. Flows out: values that the run keeps and `tape.py` gives back. Decided here: how much of
+Flows in: what `witness.py` has read, or the browser's informant has told. Flows out: values that the run keeps and `tape.py` gives back. Decided here: how much of
 a body is kept.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 BODY_BYTES: Final = 8 * 1024**2
 """Most of a body that is kept; a larger one is counted only."""
@@ -29,9 +29,14 @@ class Body:
 
     size_bytes: int
     sha256: str
-    """Hash of all of it, 64 hex digits."""
+    """Hash of all of it, 64 hex digits; empty where not all of it was seen."""
     data: bytes | None
-    """Its bytes; None when they are more than is kept."""
+    """Its bytes; None when they are more than is kept, or were not seen."""
+
+    @classmethod
+    def of(cls, data: bytes) -> Body:
+        """Return the body of these bytes."""
+        return cls(len(data), hashlib.sha256(data).hexdigest(), data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,12 @@ class Request:
     target: str
     """As in the request's first line: a path with its query."""
     headers: Headers
+    scheme: Literal["http", "https"] = "http"
+
+    @property
+    def url(self) -> str:
+        """What is asked for, with its port."""
+        return f"{self.scheme}://{self.host}:{self.port}{self.target}"
 
     @property
     def changes_nothing(self) -> bool:

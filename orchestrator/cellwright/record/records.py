@@ -7,17 +7,19 @@ those fields in `claimed`; every other field was observed outside. An absent fie
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from cellwright.record.run_info import RunEnd, now
+from cellwright.record.noted import Noted
+from cellwright.record.run_info import RunEnd
 from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, StoredOutput
+from cellwright.record.way_out import Egress as Egress  # noqa: PLC0414 - one of the records
+from cellwright.record.way_out import EgressMore as EgressMore  # noqa: PLC0414 - one of the records
+from cellwright.record.way_out import Exchanged as Exchanged  # noqa: PLC0414 - one of the records
+from cellwright.record.way_out import KeptBody as KeptBody  # noqa: PLC0414 - one of the records
+from cellwright.record.way_out import RequestSent as RequestSent  # noqa: PLC0414 - one of the records
 from cellwright_kernel.wire import Cell, CellStatus, Language, Rung
-
-if TYPE_CHECKING:
-    from cellwright.egress.exchange import EgressRequest
 
 CLAIMED_OF_CELL: Final = ("status", "outputs", "truncated", "rung", "kernel_generation")
 """What of a cell's end is the inside's word, unless the outside saw it."""
@@ -35,13 +37,7 @@ class CopiedFile(Recorded):
     """True when the content is a blob of the run."""
 
 
-class _Record(Recorded):
-    v: Literal[1] = 1
-    at: str = Field(default_factory=now)
-    """When it was noted, outside: UTC, ISO 8601 with milliseconds and `Z`."""
-
-
-class SessionOpened(_Record):
+class SessionOpened(Noted):
     """A sandbox is usable and leased."""
 
     type: Literal["session_opened"] = "session_opened"
@@ -58,7 +54,7 @@ class SessionOpened(_Record):
     """Fields that are the inside's word."""
 
 
-class CellOpened(_Record):
+class CellOpened(Noted):
     """A cell is about to be posted to the kernel host; on disk before it is."""
 
     type: Literal["cell_opened"] = "cell_opened"
@@ -94,7 +90,7 @@ class CellOpened(_Record):
         )
 
 
-class CellClosed(_Record):
+class CellClosed(Noted):
     """A cell has ended."""
 
     type: Literal["cell_closed"] = "cell_closed"
@@ -116,7 +112,7 @@ class CellClosed(_Record):
     """Fields that are the inside's word. A status that was observed outside (`sandbox_lost`) is left out."""
 
 
-class CellRunning(_Record):
+class CellRunning(Noted):
     """A cell has not ended yet: what it had shown by then. Written when it was answered so, and now and then meanwhile."""
 
     type: Literal["cell_running"] = "cell_running"
@@ -126,7 +122,7 @@ class CellRunning(_Record):
     claimed: tuple[str, ...] = ("outputs",)
 
 
-class CellRebuilt(_Record):
+class CellRebuilt(Noted):
     """What a cell had left in a sandbox that is gone was to be brought back in a new one: it was executed again, or not."""
 
     type: Literal["cell_rebuilt"] = "cell_rebuilt"
@@ -142,7 +138,7 @@ class CellRebuilt(_Record):
     claimed: tuple[str, ...] = ("status", "outputs")
 
 
-class LateOutput(_Record):
+class LateOutput(Noted):
     """Output that a cell's threads or tasks wrote after it ended, when no later cell came that would have it among its own.
 
     Where one came, it stands there, as the model was shown it, each output with its `of_cell`.
@@ -154,14 +150,14 @@ class LateOutput(_Record):
     claimed: tuple[str, ...] = ("of_cell", "outputs")
 
 
-class KernelRestarted(_Record):
+class KernelRestarted(Noted):
     """A kernel was restarted because somebody asked; its variables are gone."""
 
     type: Literal["kernel_restarted"] = "kernel_restarted"
     language: Language
 
 
-class FileWritten(_Record):
+class FileWritten(Noted):
     """A file was written into the sandbox through the files API."""
 
     type: Literal["file_written"] = "file_written"
@@ -174,7 +170,7 @@ class FileWritten(_Record):
     """True when the content is a blob of the run."""
 
 
-class FileDeleted(_Record):
+class FileDeleted(Noted):
     """A file was deleted through the files API."""
 
     type: Literal["file_deleted"] = "file_deleted"
@@ -182,7 +178,7 @@ class FileDeleted(_Record):
     """Relative to the sandbox's home, with `/`."""
 
 
-class ModelRequest(_Record):
+class ModelRequest(Noted):
     """A request to the model is about to be sent."""
 
     type: Literal["model_request"] = "model_request"
@@ -195,7 +191,7 @@ class ModelRequest(_Record):
     """The input items in order, each by its digest; what is new among them stands in the records before."""
 
 
-class ModelResponse(_Record):
+class ModelResponse(Noted):
     """The model's response, as it came."""
 
     type: Literal["model_response"] = "model_response"
@@ -206,7 +202,7 @@ class ModelResponse(_Record):
     """From the request to the whole response."""
 
 
-class ModelFailed(_Record):
+class ModelFailed(Noted):
     """A request to the model got no usable response."""
 
     type: Literal["model_failed"] = "model_failed"
@@ -217,109 +213,7 @@ class ModelFailed(_Record):
     """With which the server refused it; absent when it did not, or no answer came."""
 
 
-class _WayOut(_Record):
-    cell: int | None = None
-    """Number of the cell that ran when its connection came, or the request went out; absent between cells."""
-    taped: bool = False
-    """Whether a run's record answered in place of the world: nothing went out."""
-    rebuilt: bool = False
-    """Whether it went out while what a cell had left was brought back: the cell has sent it before."""
-
-
-class Egress(_WayOut):
-    """Something inside asked for a way out."""
-
-    type: Literal["egress"] = "egress"
-    method: str
-    """`CONNECT`, or the HTTP method of a plain request."""
-    host: str
-    """As the inside asked for it."""
-    port: int
-    allowed: bool
-    reason: str | None = None
-    """The allow-list entry that let it through, or why it was refused; absent when there is nothing to say."""
-    address: str | None = None
-    """The address that was connected to; absent when none was."""
-    sent_bytes: int
-    """From inside to outside."""
-    received_bytes: int
-    started_at: str
-    """When it came: UTC, ISO 8601 with milliseconds and `Z`. `at` is when it was over."""
-    duration_ms: int
-    """Until it was over."""
-    secrets: tuple[str, ...] | None = None
-    """Names of those whose values went out in its headers, or whose placeholders it was refused for; absent: none."""
-
-    @classmethod
-    def of(cls, request: EgressRequest, *, cell: int | None = None, rebuilt: bool = False) -> Self:
-        """Return the record of what the egress proxy saw while this cell ran; absent: none did."""
-        return cls(cell=cell, rebuilt=rebuilt, **{**asdict(request), "secrets": request.secrets or None})
-
-
-class EgressMore(_WayOut):
-    """Requests for a way out, beyond those that have a record each: only counted."""
-
-    type: Literal["egress_more"] = "egress_more"
-    allowed: int = 0
-    refused: int = 0
-    sent_bytes: int = 0
-    """From inside to outside."""
-    received_bytes: int = 0
-
-    def with_one(self, request: EgressRequest) -> Self:
-        """Return it with one more counted."""
-        return self.model_copy(
-            update={
-                "at": now(),
-                "allowed": self.allowed + request.allowed,
-                "refused": self.refused + (not request.allowed),
-                "sent_bytes": self.sent_bytes + request.sent_bytes,
-                "received_bytes": self.received_bytes + request.received_bytes,
-            }
-        )
-
-
-class RequestSent(_WayOut):
-    """A request is about to go out that may change something outside; on disk before it has."""
-
-    type: Literal["request_sent"] = "request_sent"
-    method: str
-    """`CONNECT` where it cannot be read: anything may be in it."""
-    host: str
-    port: int
-    target: str = ""
-    """Path and query; empty where it cannot be read."""
-
-
-class KeptBody(Recorded):
-    """What a request or a response carried."""
-
-    size_bytes: int
-    sha256: str
-    """Hash of all of it, 64 hex digits."""
-    kept: bool = True
-    """True when it is a blob of the run, or empty."""
-
-
-class Exchanged(_WayOut):
-    """A request that went out in clear, and its response; both as they were seen outside."""
-
-    type: Literal["exchanged"] = "exchanged"
-    method: str
-    host: str
-    port: int
-    target: str
-    """Path and query."""
-    request_body: KeptBody
-    status: int
-    reason: str = ""
-    """Of the status line."""
-    headers: tuple[tuple[str, str], ...] = ()
-    """Of the response, in order."""
-    body: KeptBody
-
-
-class Screen(_Record):
+class Screen(Noted):
     """A screenshot of the whole desktop."""
 
     type: Literal["screen"] = "screen"
@@ -333,7 +227,7 @@ class Screen(_Record):
     """Fields that are the inside's word."""
 
 
-class Note(_Record):
+class Note(Noted):
     """A sentence about the run from Cellwright itself."""
 
     type: Literal["note"] = "note"
@@ -348,7 +242,7 @@ class Note(_Record):
     """Blob that belongs to it; absent when none does."""
 
 
-class SessionClosed(_Record):
+class SessionClosed(Noted):
     """The lease has ended and the sandbox is gone."""
 
     type: Literal["session_closed"] = "session_closed"
@@ -359,7 +253,7 @@ class SessionClosed(_Record):
     """What was copied out."""
 
 
-class RunClosed(_Record):
+class RunClosed(Noted):
     """The run has ended; nothing but a resumed session follows."""
 
     type: Literal["run_closed"] = "run_closed"

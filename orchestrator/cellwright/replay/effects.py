@@ -35,7 +35,7 @@ def _all_sent(run: Run) -> Iterator[tuple[int, str]]:
             case RequestSent(method="CONNECT", host=host, port=port):
                 yield record.cell or last, f"something unreadable, encrypted usually, to {host}:{port}"
             case RequestSent(method=method, host=host, port=port, target=target):
-                yield record.cell or last, f"{method} http://{host}:{port}{target}"
+                yield record.cell or last, f"{method} {record.scheme or 'http'}://{host}:{port}{target}"
             case Egress(allowed=True, host=host, port=port) if record.sent_bytes and (host, port) not in looked_at:
                 if record.method not in READING:
                     yield record.cell or last, f"{record.method} to {host}:{port}"
@@ -46,6 +46,6 @@ def _all_sent(run: Run) -> Iterator[tuple[int, str]]:
 
 
 def _looked_at(records: tuple[Record, ...]) -> set[tuple[str, int]]:
-    """Return the places of which it is known what was sent there: in older runs, of none."""
+    """Return the places of which it was seen outside what was sent there: in older runs, of none."""
     of_requests = (record for record in records if isinstance(record, (Exchanged, RequestSent)))
-    return {(record.host, record.port) for record in of_requests if not record.taped}
+    return {(record.host, record.port) for record in of_requests if not (record.taped or record.claimed)}

@@ -35,7 +35,9 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exc
     made = datetime.fromisoformat(run.info.created_at)
 
     def load(sha256: str) -> bytes | None:
-        return run.blobs.read(sha256) if run.blobs.has(sha256) else None
+        return (
+            run.blobs.read(sha256) if run.blobs.has(sha256) else None
+        )  # never of what nobody has seen: it has no hash
 
     def alike(then: Traffic, recorded: bytes, now: bytes) -> bool:
         one, two = recorded.decode("latin-1"), now.decode("latin-1")
@@ -74,7 +76,7 @@ def last_of_cells(run: Run) -> tuple[Exchanged | RequestSent, ...]:
 
 
 def _traffic(record: Exchanged) -> Traffic:
-    request = Request(record.method, record.host, record.port, record.target, ())
+    request = Request(record.method, record.host, record.port, record.target, (), record.scheme or "http")
     said, came = _body(record.request_body), _body(record.body)
     at = datetime.fromisoformat(record.at)
     return Traffic(request, said, record.status, record.reason, record.headers, came, at)

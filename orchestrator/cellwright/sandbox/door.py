@@ -105,8 +105,8 @@ class Door:
         """
         params = {"timeout_s": str(timeout_s)}
         silence_s = timeout_s + SILENCE_S
-        async with self._request("GET", "/ready", params=params, silence_s=silence_s, whole_s=silence_s) as response:
-            return _checked(Ready, await _bounded(response, 1024**2))
+        async with self.request("GET", "/ready", params=params, silence_s=silence_s, whole_s=silence_s) as response:
+            return _checked(Ready, await bounded(response, 1024**2))
 
     async def execute(self, request: Execute) -> AsyncIterator[Event]:
         """Post a cell and yield its events as they arrive; the last one is a `ClosedEvent`.
@@ -115,7 +115,7 @@ class Door:
             SandboxLost: The stream broke off, fell silent, or said what no kernel host says.
         """
         body = request.model_dump_json().encode()
-        async with self._request("POST", "/cells", content=body, whole_s=None, may_refuse=False) as response:
+        async with self.request("POST", "/cells", content=body, whole_s=None, may_refuse=False) as response:
             async for event in self._events(response):
                 yield event
 
@@ -125,7 +125,7 @@ class Door:
         Raises:
             SandboxLost: As with `execute`, or it took too long.
         """
-        async with self._request("GET", "/cells/running", whole_s=SO_FAR_S, may_refuse=False) as response:
+        async with self.request("GET", "/cells/running", whole_s=SO_FAR_S, may_refuse=False) as response:
             async for event in self._events(response, is_unfinished=True):
                 if not isinstance(event, ClosedEvent):
                     yield event
@@ -136,7 +136,7 @@ class Door:
         Raises:
             SandboxLost: As with `execute`, or it took too long.
         """
-        async with self._request("GET", "/late", whole_s=LATE_S, may_refuse=False) as response:
+        async with self.request("GET", "/late", whole_s=LATE_S, may_refuse=False) as response:
             async for event in self._events(response):
                 yield event
 
@@ -144,8 +144,8 @@ class Door:
         """Answer a cell that asked for a secret; it is typed, or given, after this has returned."""
         body = said.model_dump_json().encode()
         with suppress(FileMissing):  # whoever asked has given up
-            async with self._request("POST", f"/secrets/{number}", content=body, whole_s=ANSWER_S) as response:
-                await _bounded(response, 4096)
+            async with self.request("POST", f"/secrets/{number}", content=body, whole_s=ANSWER_S) as response:
+                await bounded(response, 4096)
 
     async def interrupt(self, language: Language, number: int | None = None) -> None:
         """Ask the kernel to stop its cell and keep its variables.
@@ -156,20 +156,20 @@ class Door:
         """
         params = None if number is None else {"cell": str(number)}
         path = f"/kernels/{language}/interrupt"
-        async with self._request("POST", path, params=params, whole_s=ANSWER_S) as response:
-            await _bounded(response, 4096)
+        async with self.request("POST", path, params=params, whole_s=ANSWER_S) as response:
+            await bounded(response, 4096)
 
     async def restart(self, language: Language) -> None:
         """Replace the kernel; its variables are gone, files and desktop stay."""
         path = f"/kernels/{language}/restart"
-        async with self._request("POST", path, silence_s=RESTART_S, whole_s=RESTART_S) as response:
-            await _bounded(response, 4096)
+        async with self.request("POST", path, silence_s=RESTART_S, whole_s=RESTART_S) as response:
+            await bounded(response, 4096)
 
     async def connection(self, language: Language) -> KernelConnection:
         """Return what a Jupyter client must know of a kernel, which is started if there is none."""
         path = f"/kernels/{language}/connection"
-        async with self._request("GET", path, silence_s=RESTART_S, whole_s=RESTART_S) as response:
-            return _checked(KernelConnection, await _bounded(response, 4096))
+        async with self.request("GET", path, silence_s=RESTART_S, whole_s=RESTART_S) as response:
+            return _checked(KernelConnection, await bounded(response, 4096))
 
     @asynccontextmanager
     async def tunnel(
@@ -205,10 +205,10 @@ class Door:
             PNG bytes and the tag of these pixels; None when they are still those of `known`.
         """
         headers = {"If-None-Match": known} if known else {}
-        async with self._request("GET", "/screen.png", headers=headers, whole_s=ANSWER_S) as response:
+        async with self.request("GET", "/screen.png", headers=headers, whole_s=ANSWER_S) as response:
             if known and response.status_code == httpx2.codes.NOT_MODIFIED:
                 return None
-            png, tag = await _bounded(response, SCREEN_BYTES), response.headers.get("ETag", "")[:200]
+            png, tag = await bounded(response, SCREEN_BYTES), response.headers.get("ETag", "")[:200]
         if not png.startswith(_PNG):
             raise SandboxLost("The kernel host sent a screenshot that is no PNG.")
         return png, tag if tag.isascii() and tag.isprintable() else ""
@@ -217,15 +217,15 @@ class Door:
         """Return in what two pictures differ. They are decoded inside: whoever made them is a stranger."""
         body = pair.model_dump_json().encode()
         path = "/pictures/difference"
-        async with self._request("POST", path, content=body, silence_s=PICTURES_S, whole_s=PICTURES_S) as response:
-            return _checked(PictureDifference, await _bounded(response, 1024**2))
+        async with self.request("POST", path, content=body, silence_s=PICTURES_S, whole_s=PICTURES_S) as response:
+            return _checked(PictureDifference, await bounded(response, 1024**2))
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""
         if len(path) > PATH_CHARS:
             raise _no_path(path)
-        async with self._request("GET", "/files", params={"path": path}, whole_s=FILE_S) as response:
-            listed = _checked_list(await _bounded(response, 16 * 1024**2))
+        async with self.request("GET", "/files", params={"path": path}, whole_s=FILE_S) as response:
+            listed = _checked_list(await bounded(response, 16 * 1024**2))
         if not self.secrets:
             return listed
         return [info.model_copy(update={"path": self.secrets.hide(info.path)}) for info in listed]
@@ -237,19 +237,19 @@ class Door:
             FileMissing: There is no regular file at this path.
             BadPath: The path leaves the sandbox's home, or passes through a link.
         """
-        async with self._request("GET", _file_url(path), silence_s=30.0, whole_s=FILE_S) as response:
-            async for chunk in _limited(response, FILE_BYTES):
+        async with self.request("GET", _file_url(path), silence_s=30.0, whole_s=FILE_S) as response:
+            async for chunk in limited(response, FILE_BYTES):
                 yield chunk
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Write a file below the sandbox's home, folders included."""
-        async with self._request("PUT", _file_url(path), content=data, silence_s=30.0, whole_s=FILE_S) as response:
-            await _bounded(response, 4096)
+        async with self.request("PUT", _file_url(path), content=data, silence_s=30.0, whole_s=FILE_S) as response:
+            await bounded(response, 4096)
 
     async def delete_file(self, path: str) -> None:
         """Remove a file below the sandbox's home."""
-        async with self._request("DELETE", _file_url(path), whole_s=ANSWER_S) as response:
-            await _bounded(response, 4096)
+        async with self.request("DELETE", _file_url(path), whole_s=ANSWER_S) as response:
+            await bounded(response, 4096)
 
     def _events(self, response: httpx2.Response, *, is_unfinished: bool = False) -> AsyncIterator[Event]:
         events = _cell_events(response)
@@ -258,7 +258,7 @@ class Door:
         return without_values(events, self.secrets.hider, is_unfinished=is_unfinished)
 
     @asynccontextmanager
-    async def _request(
+    async def request(
         self,
         method: str,
         path: str,
@@ -266,10 +266,11 @@ class Door:
         content: bytes | None = None,
         params: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
-        silence_s: float = SILENCE_S,
+        silence_s: float | None = SILENCE_S,
         whole_s: float | None,
         may_refuse: bool = True,
     ) -> AsyncIterator[httpx2.Response]:
+        """Send a request; `SandboxLost` where it has no answer in order, or an error of ours for a refusal."""
         if self._is_closed:
             raise SandboxLost("The sandbox was closed.")
         request = httpx2.Request(
@@ -287,7 +288,7 @@ class Door:
                 response = await self._transport.handle_async_request(request)
                 try:
                     if response.is_error:
-                        said = sentence_of(await _bounded(response, 64 * 1024))
+                        said = sentence_of(await bounded(response, 64 * 1024))
                         raise_refusal(response.status_code if may_refuse else 500, self.secrets.hide(said)[:500])
                     yield response
                 finally:
@@ -344,7 +345,7 @@ async def _cell_events(response: httpx2.Response) -> AsyncIterator[Event]:
 async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
     """Split a bounded stream at newlines; httpx2's own splitter knows no longest line."""
     rest = bytearray()
-    async for chunk in _limited(response, CELL_BYTES):
+    async for chunk in limited(response, CELL_BYTES):
         rest += chunk
         if len(rest) > LINE_BYTES:
             raise SandboxLost("The kernel host sent a line without end.")
@@ -357,7 +358,8 @@ async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
                 yield line
 
 
-async def _limited(response: httpx2.Response, limit: int) -> AsyncIterator[bytes]:
+async def limited(response: httpx2.Response, limit: int) -> AsyncIterator[bytes]:
+    """Yield a body's bytes; `SandboxLost` where they are too many."""
     size = 0
     async for chunk in response.aiter_raw():
         size += len(chunk)
@@ -366,8 +368,9 @@ async def _limited(response: httpx2.Response, limit: int) -> AsyncIterator[bytes
         yield chunk
 
 
-async def _bounded(response: httpx2.Response, limit: int) -> bytes:
-    return b"".join([chunk async for chunk in _limited(response, limit)])
+async def bounded(response: httpx2.Response, limit: int) -> bytes:
+    """Return a body, as `limited` yields it."""
+    return b"".join([chunk async for chunk in limited(response, limit)])
 
 
 def _event(line: bytes) -> Event:

@@ -1,0 +1,139 @@
+"""Looks on at all that a browser loads.
+
+Flows in: events of its pages, frames and workers. Flows out: exchanges with their bodies. Decided here: that nothing is held on
+its way: Chromium keeps what has come, and is asked for it afterwards; that a new page, which waits until it is looked at,
+goes on in the same breath; how much is asked for at once, and of one cell.
+
+A page waits only until three calls were written to a socket, which is done where its coming is heard of. If this process ends,
+its connection does, and Chromium lets go of what waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from cellwright_kernel.devtools import DevtoolsError
+from cellwright_kernel.informant.exchanges import Exchanges, Loading, response_body
+from cellwright_kernel.informant.pipe import Event, Pipe
+from cellwright_kernel.wire_https import BODY_BYTES, HttpsBody, HttpsExchanged
+
+EXCHANGES: Final = 1000
+"""Most that are told of one cell, or of the time between two; as many as the outside records."""
+CELL_BYTES: Final = 128 * 1024**2
+"""Most bytes of bodies that are told of one cell; half of what the outside reads."""
+_AT_ONCE: Final = 8
+_BODY_S: Final = 5.0
+"""A page that computes gives no body meanwhile."""
+_ENABLED_S: Final = 2.0
+_HELD_BYTES: Final = 64 * 1024**2
+"""What Chromium holds of one page; what is older is gone when it is asked for."""
+_TYPES: Final = ("page", "iframe", "worker", "shared_worker", "service_worker")
+_ATTACH: Final[dict[str, Any]] = {
+    "autoAttach": True,
+    "waitForDebuggerOnStart": True,
+    "flatten": True,
+    "filter": [*({"type": kind, "exclude": False} for kind in _TYPES), {"exclude": True}],
+}
+
+
+class Recording:
+    """The recording of one browser.
+
+    Args:
+        pipe: To its DevTools.
+        exchanges: What is made of its events.
+        tell: Is given each exchange.
+    """
+
+    def __init__(self, pipe: Pipe, exchanges: Exchanges, tell: Callable[[HttpsExchanged], None]) -> None:
+        self._pipe = pipe
+        self._exchanges = exchanges
+        self._tell = tell
+        self._enabling: set[asyncio.Future[Event]] = set()
+        self._asking: set[asyncio.Task[None]] = set()  # ended in `stop`
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._cell: int | None = None
+        self._told = self._bytes = 0
+        self.missed = 0
+        """Exchanges that were not told since there were too many."""
+
+    async def begin(self) -> None:
+        """Look at every page there is, and at those to come.
+
+        Raises:
+            DevtoolsError: Chromium does not answer.
+        """
+        await self._pipe.call("Target.setAutoAttach", within_s=_BODY_S, **_ATTACH)
+        if self._enabling:
+            await asyncio.wait(self._enabling, timeout=_ENABLED_S)
+        self._enabling.clear()
+
+    def take(self, event: Event) -> None:
+        """Take an event."""
+        method, said = event["method"], event["params"]
+        if method == "Target.attachedToTarget":
+            self._look_at(said["sessionId"])
+        elif method.startswith("Network.") and (
+            loading := self._exchanges.take(event.get("sessionId", ""), method, said)
+        ):
+            task = asyncio.ensure_future(self._told_of(loading))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    async def settle(self, within_s: float) -> None:
+        """Tell what has ended, and what has only begun."""
+        if self._asking:
+            await asyncio.wait(self._asking, timeout=within_s)
+        for loading in self._exchanges.unfinished():
+            self._tell_all(loading, HttpsBody(size_bytes=loading.size_bytes), is_text=False)
+
+    async def stop(self) -> None:
+        """Ask for nothing any more."""
+        asking = tuple(self._asking)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    def _look_at(self, session: str) -> None:
+        # none of them is waited for: a page that waits for a debugger answers the first only after the last
+        enabling = self._pipe.ask("Network.enable", session, maxPostDataSize=BODY_BYTES)
+        self._enabling.add(enabling)
+        enabling.add_done_callback(self._enabling.discard)
+        held: dict[str, Any] = {"maxTotalBufferSize": _HELD_BYTES, "maxResourceBufferSize": BODY_BYTES}
+        self._pipe.tell("Network.configureDurableMessages", session, **held)
+        self._pipe.tell("Target.setAutoAttach", session, **_ATTACH)
+        self._pipe.tell("Runtime.runIfWaitingForDebugger", session)
+
+    async def _told_of(self, loading: Loading) -> None:
+        body, is_text = HttpsBody(size_bytes=loading.size_bytes), False
+        if loading.wants_body and self._has_room(loading):
+            async with self._turns:
+                body, is_text = await self._body(loading, body)
+        self._tell_all(loading, body, is_text=is_text)
+
+    async def _body(self, loading: Loading, without: HttpsBody) -> tuple[HttpsBody, bool]:
+        try:
+            said: dict[str, Any] = await self._pipe.call(
+                "Network.getResponseBody", loading.session, within_s=_BODY_S, requestId=loading.request_id
+            )
+        except DevtoolsError:  # the page has gone, or does not answer; an answer without a body has none to give
+            is_empty = loading.size_bytes == 0 and loading.is_whole
+            return (HttpsBody(size_bytes=0, data=b"") if is_empty else without), False
+        return response_body(said)
+
+    def _has_room(self, loading: Loading) -> bool:
+        if loading.hops[-1].cell != self._cell:
+            self._cell = loading.hops[-1].cell
+            self._told = self._bytes = 0
+        self._bytes += loading.size_bytes
+        return self._bytes <= CELL_BYTES and self._told < EXCHANGES
+
+    def _tell_all(self, loading: Loading, body: HttpsBody, *, is_text: bool) -> None:
+        for exchanged in loading.told(body, is_text=is_text):
+            self._told += 1
+            if self._told > EXCHANGES:
+                self.missed += 1
+            else:
+                self._tell(exchanged)
