@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.sandbox.secure_shop import Shop, secure_shop
+from tests.sandbox.secure_shop import LARGE_BYTES, Shop, secure_shop
 
 from cellwright.record import Run, read_run
 from cellwright.record.records import Exchanged, RequestSent
@@ -67,3 +67,64 @@ async def test_a_web_task_by_https_is_done_again_with_the_site_gone(shop: Shop, 
     replayed = await replay(run, Again(), runs=runs)
     print(replayed.cells)
     assert (verdicts(replayed), shop.asked, shop.items) == (["same"] * 5, [], ["bread", "milk"])
+
+
+async def test_another_body_than_in_the_record_is_named(shop: Shop, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "what.txt").write_text("bread")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "what.txt").write_text("butter")
+    spec = Spec(allow=(shop.allow,), files=(tmp_path / "what.txt",))
+    async with Session.open(spec, runs=runs) as session:
+        for code in (TRUST, f"await page.goto('{shop.url}/')", "await page.evaluate('add', open('what.txt').read())"):
+            assert (await session.execute(code)).status == "ok"
+    run = read_run(session.run_dir)
+    replayed = await replay(run, Again(files={"what.txt": tmp_path / "other" / "what.txt"}), runs=runs)
+    assert verdicts(replayed) == ["same", "same", "differs"]
+    assert replayed.divergence is not None
+    assert replayed.divergence.reasons == (f"POST {shop.url}/items was sent with another body than in the record.",)
+
+
+async def test_what_streams_or_is_downloaded_goes_on_and_is_told_to_be_missing(shop: Shop, runs: Path) -> None:
+    run = await record(
+        shop,
+        runs,
+        f"await page.goto('{shop.url}/')",
+        "began = time.monotonic()\nlog(await page.evaluate('first(5)'))\nassert time.monotonic() - began < 2",
+        "async with page.expect_download() as download:\n    await page.evaluate(\"location = '/file'\")\n"
+        "log(len((await (await download.value).path()).read_bytes()))",
+        "log(await page.evaluate(\"fetch('/large').then(r => r.text()).then(t => t.length)\"))",
+        "await page.evaluate(\"events = new EventSource('/events'); new Promise(done => events.onopen = done)\")",
+    )
+    texts = [cell.closed.outputs[0].text for cell in run.stored_cells[2:5] if cell.closed]
+    assert texts == ["['0', '1', '2', '3', '4']", "10000", str(LARGE_BYTES)]
+    streams = [one for one in told(run) if one[2] in {"/events", "/file", "/large"}]
+    assert streams == [
+        (3, "GET", "/events", 200, False),
+        (4, "GET", "/file", 200, False),
+        (5, "GET", "/large", 200, False),
+        (6, "GET", "/events", 200, False),
+    ]
+    replayed = await replay(run, Again(last=5, first=5), runs=runs)
+    assert replayed.divergence is not None
+    assert replayed.divergence.notes == (
+        f"The answer to GET {shop.url}/large was not kept: it has {LARGE_BYTES} bytes.",
+    )
+
+
+async def test_the_first_document_of_a_popup_and_what_a_worker_and_a_frame_load_are_recorded(
+    shop: Shop, runs: Path
+) -> None:
+    code = (
+        f"await page.goto('{shop.url}/')\n"
+        "async with page.expect_popup() as popup:\n    await page.evaluate(\"void window.open('/popup')\")\n"
+        "opened = await popup.value\nawait opened.wait_for_load_state()\nlog(await opened.title())",
+        "await page.evaluate('''new Promise(done => { const frame = document.createElement('iframe'); frame.src = '/frame'\n"
+        "frame.onload = done; document.body.append(frame) })''')\nlog(page.frames[-1].url.rpartition('/')[2])",
+        "log(await page.evaluate('''new Promise(done => { const code = `fetch('${location.origin}/worker').then(r => r.text()).then(postMessage)`\n"
+        "new Worker(URL.createObjectURL(new Blob([code]))).onmessage = event => done(event.data) })'''))",
+    )
+    run = await record(shop, runs, *code)
+    assert {one[2:] for one in told(run)} >= {(f"/{name}", 200, True) for name in ("popup", "frame", "worker")}
+    shop.asked.clear()
+    replayed = await replay(run, Again(), runs=runs)
+    assert (verdicts(replayed), shop.asked) == (["same"] * 4, [])

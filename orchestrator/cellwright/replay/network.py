@@ -18,9 +18,14 @@ from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.record import Run
 from cellwright.record.records import CellOpened, CellRebuilt, Exchanged, KeptBody, RequestSent, SessionOpened
 from cellwright.replay.may_differ import MayDiffer
+from cellwright_kernel.wire import Area
 
 _MOST_BYTES: Final = 256 * 1024
 """Of a request's body: in longer ones nothing may differ."""
+_SITE_ICON: Final = Area(124, 46, 28, 34)
+"""Before the address in the bar of a browser window where it opens, which says whether the site has proved who it is. What a
+record answers has no certificate."""
+_PNG_HEAD_BYTES: Final = 24
 
 
 def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exchanged] | None = None) -> Tape:
@@ -73,6 +78,23 @@ def last_of_cells(run: Run) -> tuple[Exchanged | RequestSent, ...]:
                 pass
     of_last = [(number, record) for number, when, record in found if when == last_live.get(number, 0)]
     return tuple(record for _, record in sorted(of_last, key=itemgetter(0)))
+
+
+def masks_of(run: Run, one: bytes, other: bytes) -> tuple[Area, ...]:
+    """Return what of two pictures cannot be as it was where a record answers: the browser's word on a site's certificate.
+
+    Both must be of the whole desktop, as far as their size says.
+    """
+    if not any(isinstance(record, Exchanged) and record.scheme for record in run.records):
+        return ()
+    size = (run.info.spec.get("width"), run.info.spec.get("height"))
+    return (_SITE_ICON,) if _png_size(one) == _png_size(other) == size else ()
+
+
+def _png_size(png: bytes) -> tuple[int, int] | None:
+    if not png.startswith(b"\x89PNG") or len(png) < _PNG_HEAD_BYTES:
+        return None
+    return int.from_bytes(png[16:20]), int.from_bytes(png[20:24])
 
 
 def _traffic(record: Exchanged) -> Traffic:

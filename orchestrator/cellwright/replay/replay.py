@@ -27,7 +27,7 @@ from cellwright.replay.compare import Compared, Side, compare, compare_lost, sho
 from cellwright.replay.files_again import in_place_of, must_fit
 from cellwright.replay.following import Following
 from cellwright.replay.may_differ import MayDiffer
-from cellwright.replay.network import tape_of
+from cellwright.replay.network import masks_of, tape_of
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.screen import LOOKED_AGAIN_S
 from cellwright.session import Session
@@ -291,7 +291,8 @@ class _Replaying:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _differ(self, one: bytes, other: bytes) -> tuple[Area, ...] | None:
-        pair = PicturePair(one=one, other=other, masks=self._again.masks)
+        own = () if self._again.is_live else masks_of(self._run, one, other)
+        pair = PicturePair(one=one, other=other, masks=(*self._again.masks, *own))
         return (await self._session.picture_difference(pair)).areas
 
     def _patience_s(self, cell: StoredCell) -> float:
