@@ -82,9 +82,13 @@ class Outgoing:
             self._is_about_to_send(cell, request.method, request.host, request.port, request.target, taped=taped)
         return cell
 
+    def has_room(self, cell: int | None) -> bool:
+        """Return whether another response of a cell would be kept."""
+        return self._exchanged[cell] < REQUESTS
+
     def response(self, traffic: Traffic, cell: int | None, *, taped: bool = False) -> None:
         """Its response has ended: keep both, unless the cell has had enough kept."""
-        if self._leaves_out(taped) or self._exchanged[cell] >= REQUESTS:
+        if self._leaves_out(taped) or not self.has_room(cell):
             return
         self._exchanged[cell] += 1
         request = traffic.request

@@ -21,6 +21,8 @@ from cellwright_kernel.wire_https import BODY_BYTES, HttpsBody, HttpsExchanged, 
 
 MOST_OPEN: Final = 2000
 """Most requests that are followed at once."""
+MOST_SENT: Final = 1100
+"""Most requests of one cell of which it is told that they go out; a few more than the outside records."""
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NO_BODY: Final = HttpsBody(size_bytes=0, data=b"")
 _STREAM: Final = "text/event-stream"
@@ -100,6 +102,8 @@ class Exchanges:
         self._executing = executing
         self._sent = sent
         self._open: dict[str, Loading] = {}
+        self._sent_of: tuple[int | None, int] = (None, 0)
+        """A cell, and how many of its requests were told to go out."""
         self.missed = 0
         """Requests that are not followed, since too many are."""
 
@@ -152,7 +156,14 @@ class Exchanges:
         else:
             self._open[request_id] = Loading(request_id, session, [hop])
         if asked is not None and asked.method not in _READING:
-            self._sent(HttpsSent(request=asked, cell=hop.cell))
+            self._goes_out(HttpsSent(request=asked, cell=hop.cell))
+
+    def _goes_out(self, told: HttpsSent) -> None:
+        cell, count = self._sent_of
+        count = count + 1 if cell == told.cell else 1
+        self._sent_of = told.cell, count
+        if count <= MOST_SENT:
+            self._sent(told)
 
     def _received(self, loading: Loading, session: str, said: dict[str, Any]) -> Loading | None:
         loading.session = session
