@@ -9,6 +9,7 @@ the outside sees for itself nothing has changed, since all of it is the inside's
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -35,6 +36,7 @@ from cellwright_kernel.wire_https import (
     HttpsSent,
 )
 
+_log = logging.getLogger("cellwright.https")
 _BEGAN_S: Final = 10.0
 """Seconds until the browser is looked at; 0.03 are usual."""
 _AT_ONCE: Final = 16
@@ -113,6 +115,8 @@ class BrowserHttps:
             )
         except* CellwrightError:
             pass  # the sandbox has ended, or nothing is told there; or the journal takes no more
+        except* Exception:
+            _log.exception("What the browser loads by HTTPS is not recorded any more")
 
     async def _lift(self, door: Door) -> None:
         if self._tape is not None:

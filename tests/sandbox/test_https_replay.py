@@ -10,6 +10,9 @@ from tests.sandbox.secure_shop import LARGE_BYTES, Shop, secure_shop
 
 from cellwright.record import Run, read_run
 from cellwright.record.records import Exchanged, RequestSent
+from cellwright.replay.may_differ import MayDiffer
+from cellwright.replay.missed import Missed
+from cellwright.replay.network import tape_of
 from cellwright.replay.replay import Again, Replayed, replay
 from cellwright.sandbox.base import Spec
 from cellwright.session import Session
@@ -59,13 +62,11 @@ async def test_a_web_task_by_https_is_done_again_with_the_site_gone(shop: Shop, 
         "await page.evaluate(\"add('milk')\")\nlog(await page.locator('li').all_inner_texts())",
         "log(await page.evaluate(\"fetch('/cookie').then(r => r.text())\"))",
     )
-    print(told(run))
     assert shop.items == ["bread", "milk"]
     sent = [(one.cell, one.method, one.target) for one in run.records if isinstance(one, RequestSent) and one.scheme]
     assert sent == [(3, "POST", "/items"), (4, "POST", "/items")]
     shop.asked.clear()
     replayed = await replay(run, Again(), runs=runs)
-    print(replayed.cells)
     assert (verdicts(replayed), shop.asked, shop.items) == (["same"] * 5, [], ["bread", "milk"])
 
 
@@ -128,3 +129,62 @@ async def test_the_first_document_of_a_popup_and_what_a_worker_and_a_frame_load_
     shop.asked.clear()
     replayed = await replay(run, Again(), runs=runs)
     assert (verdicts(replayed), shop.asked) == (["same"] * 4, [])
+
+
+LOOK = "log(await page.evaluate(\"fetch('/items').then(r => r.text())\"))"
+
+
+async def test_a_tape_that_is_lifted_lets_the_browser_out_and_what_it_loads_then_is_recorded(
+    shop: Shop, runs: Path
+) -> None:
+    run = await record(shop, runs, f"await page.goto('{shop.url}/')", LOOK)
+    shop.items.append("new")
+    shop.asked.clear()
+    missed = Missed()
+    spec = Spec(allow=(shop.allow,))
+    async with Session.open(spec, runs=runs, tape=tape_of(run, missed, MayDiffer.read())) as session:
+        await session.execute(TRUST)
+        await session.execute(f"await page.goto('{shop.url}/')")
+        assert ((await session.execute(LOOK)).text, shop.asked) == ("[]", [])
+        session.go_live()
+        assert (await session.execute(LOOK)).text == '["new"]'
+    assert missed.taken() == ()
+    exchanges = [one for one in read_run(session.run_dir).records if isinstance(one, Exchanged)]
+    assert [(one.target, one.taped) for one in exchanges if one.target == "/items"] == [
+        ("/items", True),
+        ("/items", False),
+    ]
+
+
+async def test_a_browser_that_is_started_again_is_answered_from_the_record_too(shop: Shop, runs: Path) -> None:
+    kill = (
+        "import signal\nfor found in pathlib.Path('/proc').glob('[0-9]*/cmdline'):\n"
+        "    if b'--remote-debugging-port' in (line := found.read_bytes()) and b'--type=' not in line:\n"
+        "        os.kill(int(found.parent.name), signal.SIGKILL)"
+    )
+    cells = f"import os, pathlib\n{kill}", TRUST, f"await page.goto('{shop.url}/')\nlog(await page.title())"
+    run = await record(shop, runs, *cells)
+    shop.asked.clear()
+    replayed = await replay(run, Again(), runs=runs)
+    assert (verdicts(replayed), shop.asked) == (["same"] * 4, [])
+
+
+async def test_a_server_of_the_sandboxs_own_is_left_alone(shop: Shop, runs: Path, tmp_path: Path) -> None:
+    serve = """import ssl, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(b'own ' + self.path.encode())
+server = HTTPServer(('127.0.0.1', 0), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain('own.pem', 'key.pem')
+server.socket = context.wrap_socket(server.socket, server_side=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+await page.goto(f'https://127.0.0.1:{server.server_port}/a')
+log(await page.inner_text('body'))"""
+    spec = Spec(allow=(shop.allow,), files=(tmp_path / "own.pem", tmp_path / "key.pem"))
+    async with Session.open(spec, runs=runs) as session:
+        assert (await session.execute(TRUST)).status == "ok"
+        assert (await session.execute(serve)).text == "own /a"
+    run = read_run(session.run_dir)
+    assert told(run) == []
+    assert verdicts(await replay(run, Again(), runs=runs)) == ["same", "same"]

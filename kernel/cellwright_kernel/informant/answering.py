@@ -12,6 +12,7 @@ import base64
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from cellwright_kernel.devtools import DevtoolsError
 from cellwright_kernel.informant.exchanges import body_of, request_of
 from cellwright_kernel.informant.pipe import Event, Pipe
 from cellwright_kernel.wire_https import HttpsAnswer, HttpsBody, HttpsRequest
@@ -80,11 +81,18 @@ class Answering:
         elif answer.status is None:
             self._pipe.tell("Fetch.continueRequest", **number)
         else:
-            self._pipe.tell(
+            await self._fulfil(number, answer)
+
+    async def _fulfil(self, number: dict[str, Any], answer: HttpsAnswer) -> None:
+        try:
+            await self._pipe.call(
                 "Fetch.fulfillRequest",
+                within_s=_CALL_S,
                 **number,
                 responseCode=answer.status,
                 **({"responsePhrase": answer.reason} if answer.reason else {}),
                 responseHeaders=[{"name": name, "value": value} for name, value in answer.headers],
                 body=base64.b64encode(answer.body).decode(),
             )
+        except DevtoolsError:  # a record made by hand may say what is no response; or whoever asked has gone
+            self._pipe.tell("Fetch.failRequest", **number, errorReason="Failed")

@@ -131,6 +131,11 @@ class Exchanges:
                 pass
         return None
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer to something has begun to come, and is none that goes on as long as it likes."""
+        return any(loading.hops[-1].response is not None and not loading.is_told for loading in self._open.values())
+
     def unfinished(self) -> list[Loading]:
         """Return what has not ended, and follow it no longer."""
         left = [loading for loading in self._open.values() if loading.hops[-1].response is not None]

@@ -26,7 +26,7 @@ from cellwright_kernel.wire_https import HttpsAnswer, HttpsAsked, HttpsBody, Htt
 
 _ANSWER_S: Final = 30.0
 _FOLLOWED_S: Final = 5.0
-_SETTLED_S: Final = 1.5
+_SETTLED_S: Final = 1.0
 _MOST_ASKED: Final = 256
 """Requests that wait for an answer at once; as many as the egress proxy takes connections."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from cellwright_kernel.devtools import DevtoolsError
@@ -27,8 +28,8 @@ _AT_ONCE: Final = 8
 _BODY_S: Final = 5.0
 """A page that computes gives no body meanwhile."""
 _ENABLED_S: Final = 2.0
-_HELD_BYTES: Final = 64 * 1024**2
-"""What Chromium holds of one page; what is older is gone when it is asked for."""
+_HELD_BYTES: Final = 24 * 1024**2
+"""What Chromium holds of one page, at each of two places; what is older is gone when it is asked for, which is at once."""
 _TYPES: Final = ("page", "iframe", "worker", "shared_worker", "service_worker")
 _ATTACH: Final[dict[str, Any]] = {
     "autoAttach": True,
@@ -53,6 +54,7 @@ class Recording:
         self._tell = tell
         self._enabling: set[asyncio.Future[Event]] = set()
         self._asking: set[asyncio.Task[None]] = set()  # ended in `stop`
+        self._has_moved = asyncio.Event()
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._cell: int | None = None
         self._told = self._bytes = 0
@@ -75,15 +77,20 @@ class Recording:
         method, said = event["method"], event["params"]
         if method == "Target.attachedToTarget":
             self._look_at(said["sessionId"])
-        elif method.startswith("Network.") and (
-            loading := self._exchanges.take(event.get("sessionId", ""), method, said)
-        ):
-            task = asyncio.ensure_future(self._told_of(loading))
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+        elif method.startswith("Network."):
+            if loading := self._exchanges.take(event.get("sessionId", ""), method, said):
+                task = asyncio.ensure_future(self._told_of(loading))
+                self._asking.add(task)
+                task.add_done_callback(self._asking.discard)
+            self._has_moved.set()
 
     async def settle(self, within_s: float) -> None:
-        """Tell what has ended, and what has only begun."""
+        """Tell what has ended, or does so soon, and what has only begun."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self._exchanges.is_answered:
+                    self._has_moved.clear()
+                    await self._has_moved.wait()
         if self._asking:
             await asyncio.wait(self._asking, timeout=within_s)
         for loading in self._exchanges.unfinished():
@@ -98,10 +105,10 @@ class Recording:
 
     def _look_at(self, session: str) -> None:
         # none of them is waited for: a page that waits for a debugger answers the first only after the last
-        enabling = self._pipe.ask("Network.enable", session, maxPostDataSize=BODY_BYTES)
+        held: dict[str, Any] = {"maxTotalBufferSize": _HELD_BYTES, "maxResourceBufferSize": BODY_BYTES}
+        enabling = self._pipe.ask("Network.enable", session, maxPostDataSize=BODY_BYTES, **held)
         self._enabling.add(enabling)
         enabling.add_done_callback(self._enabling.discard)
-        held: dict[str, Any] = {"maxTotalBufferSize": _HELD_BYTES, "maxResourceBufferSize": BODY_BYTES}
         self._pipe.tell("Network.configureDurableMessages", session, **held)
         self._pipe.tell("Target.setAutoAttach", session, **_ATTACH)
         self._pipe.tell("Runtime.runIfWaitingForDebugger", session)
