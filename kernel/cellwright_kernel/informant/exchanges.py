@@ -49,13 +49,20 @@ class Loading:
     request_id: str
     session: str
     hops: list[_Hop]
-    extras: list[dict[str, Any]] = field(default_factory=list)
-    """What stood on the wire, in order; one for each hop that has it."""
+    moment: float
+    """Of its last hop, as Chromium counts."""
+    extras: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    """What stood on the wire, in order, and who told it; one for each hop that has it."""
     size_bytes: int = 0
     """Of the body, as far as it has come."""
     is_whole: bool = False
     """Whether the body has come to its end, so that Chromium can be asked for it."""
     is_told: bool = False
+
+    def adds(self, session: str, extra: dict[str, Any]) -> None:
+        """Take what stood on the wire of the next hop, but for what another connection told already."""
+        if not any(told == extra and by != session for by, told in self.extras):
+            self.extras.append((session, extra))
 
     @property
     def wants_body(self) -> bool:
@@ -72,7 +79,7 @@ class Loading:
         if self.is_told:
             return
         self.is_told = True
-        extras = iter(self.extras)
+        extras = iter([extra for _, extra in self.extras])
         for hop in self.hops:
             extra = next(extras, None) if hop.has_extra else None
             if hop.request is None or hop.response is None:
@@ -117,7 +124,7 @@ class Exchanges:
             return None
         match method:
             case "Network.responseReceivedExtraInfo":
-                loading.extras.append(said)
+                loading.adds(session, said)
             case "Network.responseReceived":
                 return self._received(loading, session, said)
             case "Network.dataReceived":
@@ -147,19 +154,21 @@ class Exchanges:
         before = self._open.get(request_id)
         if not str(request["url"]).startswith(("https:", "http:")):
             return
-        redirection = said.get("redirectResponse")
+        redirection, moment = said.get("redirectResponse"), float(said.get("timestamp", 0))
+        if before is not None and (redirection is None or before.moment == moment):
+            return  # of a worker that two connections are attached to: one told it already
         if before is None and len(self._open) >= MOST_OPEN:
             self.missed += 1
             return
         asked = request_of(request["method"], request["url"], self._is_told)
         hop = _Hop(asked, body_of(request) if asked is not None else _NO_BODY, self._executing())
-        if before is not None and redirection is not None:
+        if before is None:
+            self._open[request_id] = Loading(request_id, session, [hop], moment)
+        else:
             last = before.hops[-1]
             last.response, last.has_extra = redirection, bool(said.get("redirectHasExtraInfo"))
             before.hops.append(hop)
-            before.session = session
-        else:
-            self._open[request_id] = Loading(request_id, session, [hop])
+            before.session, before.moment = session, moment
         if asked is not None and asked.method not in _READING:
             self._goes_out(HttpsSent(request=asked, cell=hop.cell))
 
@@ -183,7 +192,7 @@ class Exchanges:
     def _failed(self, loading: Loading, said: dict[str, Any]) -> Loading | None:
         last = loading.hops[-1]
         if last.response is None and said.get("corsErrorStatus") and loading.extras:
-            extra = loading.extras[-1]  # the page is not shown it, and need not be again
+            _, extra = loading.extras[-1]  # the page is not shown it, and need not be again
             last.response = {"status": extra["statusCode"], "headers": extra["headers"]}
             loading.is_whole = False
         return self._ended(loading)

@@ -19,14 +19,15 @@ class _Seen:
     def __init__(self) -> None:
         self.sent: list[HttpsSent] = []
         self.exchanges = Exchanges(Informant(lambda: 3, ()).is_told, lambda: 3, self.sent.append)
-        self.told: list[HttpsExchanged] = []
+        self.moment = 0.0
 
     def asks(self, request_id: str, url: str, method: str = "GET", **fields: Any) -> None:
         request = {"url": url, "method": method, "headers": {}, **fields.pop("request", {})}
         self(request_id, "requestWillBeSent", request=request, **fields)
 
     def __call__(self, request_id: str, event: str, **fields: Any) -> Loading | None:
-        said = {"requestId": request_id, **fields}
+        self.moment += 1.0
+        said = {"requestId": request_id, "timestamp": self.moment, **fields}
         return self.exchanges.take("session", f"Network.{event}", said)
 
     def ends(self, request_id: str, body: HttpsBody = HELLO) -> list[HttpsExchanged]:
@@ -53,6 +54,19 @@ def test_each_hop_of_a_redirection_is_an_exchange_with_its_own_headers() -> None
     assert places(told) == [("/away?a=1", 302, 0), ("/", 200, 5)]
     assert told[0].headers == (("Location", "/"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"))
     assert (told[1].headers, told[1].cell) == ((("Content-Type", "text/html"),), 3)
+
+
+def test_what_two_connections_tell_of_one_request_is_told_once() -> None:
+    seen = _Seen()
+    for _ in range(2):
+        seen.asks("1", "https://shop.test/away", "POST", timestamp=5.0)
+    for _ in range(2):
+        seen.asks("1", "https://shop.test/", timestamp=6.0, redirectResponse=response(302))
+    for _ in range(2):
+        seen("1", "responseReceived", response=response())
+    assert places(seen.ends("1")) == [("/away", 302, 0), ("/", 200, 5)]
+    assert seen.ends("1") == []
+    assert len(seen.sent) == 1
 
 
 def test_a_page_that_was_in_the_cache_still_has_the_headers_that_it_was_shown_with() -> None:
