@@ -1,7 +1,7 @@
 """The door's part for the browser's HTTPS.
 
 Flows in: requests of the outside. Flows out: what the informant tells. Decided here: the routes, and that a listener who hangs up
-has heard enough: then nothing is looked at any more.
+has heard enough.
 
     GET    /https?taped=              -> NDJSON of HttpsMessage until `/https/end`; taped=true: requests are asked about first
     POST   /https/answers/NUMBER      HttpsAnswer to a request that was asked about; 404 when it waits no more

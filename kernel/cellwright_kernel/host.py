@@ -125,6 +125,8 @@ class Host:
                 await self.secrets.stop()
             if self._desktop is not None:
                 await self._desktop.stop()
+            if self.informant is not None:
+                await self.informant.stop()
 
     async def ready(self, timeout_s: float) -> Ready:
         """Wait until everything is usable, something has failed, or the time is over."""

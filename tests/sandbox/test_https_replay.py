@@ -172,6 +172,20 @@ async def test_a_browser_that_is_started_again_is_answered_from_the_record_too(s
     assert (verdicts(replayed), shop.asked) == (["same"] * 4, [])
 
 
+async def test_pages_open_as_ever_when_nobody_listens_any_more(shop: Shop, runs: Path) -> None:
+    code = (
+        f"await page.goto('{shop.url}/')\n"
+        "async with page.expect_popup() as popup:\n    await page.evaluate(\"void window.open('/popup')\")\n"
+        "opened = await popup.value\nawait opened.wait_for_load_state()\nlog(await opened.title())"
+    )
+    async with Session.open(Spec(allow=(shop.allow,)), runs=runs) as session:
+        await session.execute(TRUST)
+        assert session._lease._https is not None
+        await session._lease._https.stop()
+        assert [(await session.execute(code)).text for _ in range(3)] == ["/popup"] * 3
+    assert told(read_run(session.run_dir)) == []
+
+
 async def test_a_server_of_the_sandboxs_own_is_left_alone(shop: Shop, runs: Path, tmp_path: Path) -> None:
     serve = """import ssl, threading
 from http.server import BaseHTTPRequestHandler, HTTPServer

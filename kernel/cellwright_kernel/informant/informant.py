@@ -15,7 +15,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
-from cellwright_kernel.devtools import DevtoolsError
+from cellwright_kernel.devtools import DevtoolsError, NotAnswered, Refused
 from cellwright_kernel.informant.answering import Answering
 from cellwright_kernel.informant.exchanges import Exchanges
 from cellwright_kernel.informant.pipe import Event, Pipe
@@ -44,6 +44,7 @@ class Informant:
         self._forwards = {(forward.host.lower(), forward.port) for forward in forwards}
         self._url = ""
         self._looking: _Looking | None = None
+        self._running: set[asyncio.Task[None]] = set()  # ended in `stop`
 
     async def follow(self, url: str) -> None:
         """Look at a new browser, whose DevTools are at an address; return once it is looked at, if anybody listens."""
@@ -67,14 +68,22 @@ class Informant:
         if self._url:
             looking.look_at(self._url)
         running = asyncio.ensure_future(looking.run())
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
         try:
             async for line in looking.telling.lines():
                 await send(line)
         finally:
             if self._looking is looking:
                 self._looking = None
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            looking.mute()
+
+    async def stop(self) -> None:
+        """Look at nothing any more, since the browser is about to end."""
+        running = tuple(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     def answer(self, number: int, said: HttpsAnswer) -> bool:
         """Answer a request; False when it waits no more."""
@@ -107,6 +116,7 @@ class _Looking:
         self._executing = executing
         self._is_told = is_told
         self._is_taped = taped
+        self._is_muted = False
         self._url = ""
         self._has_url = asyncio.Event()
         self._recording: Recording | None = None
@@ -122,11 +132,20 @@ class _Looking:
 
     async def run(self) -> None:
         """Look at one browser after the other."""
-        while True:
+        while not self._is_muted:
             await self._has_url.wait()
             self._has_url.clear()
             with suppress(DevtoolsError):  # it has ended; another one comes, or none
                 await self._look(await Pipe.open(self._url))
+
+    def mute(self) -> None:
+        """Nobody listens any more: tell nothing, and ask about nothing."""
+        self._is_muted = True
+        self._has_url.set()
+        self.telling.end()
+        self.lift()
+        if self._recording is not None:
+            self._recording.mute()
 
     def lift(self) -> None:
         """As `Informant.lift`."""
@@ -159,11 +178,14 @@ class _Looking:
 
         running = asyncio.ensure_future(pipe.run(partial(_take, recording, answering)))
         try:
-            if answering is not None:
-                await answering.begin()
-            await recording.begin()
-            self.looks.set()
-            self.telling.begin()
+            with suppress(NotAnswered, Refused):  # then it is not said to have begun; a page may be attached already
+                if answering is not None:
+                    await answering.begin()
+                await recording.begin()
+                self.looks.set()
+                self.telling.begin()
+            if self._is_muted:
+                self.mute()
             await running
         finally:
             running.cancel()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -54,7 +55,8 @@ class Pipe:
             async for text in self._socket:
                 message: Event = json.loads(text)
                 if "id" not in message:
-                    take(message)
+                    with suppress(LookupError, TypeError, ValueError):  # another Chromium has it in another shape
+                        take(message)
                 elif (reply := self._replies.pop(message["id"], None)) is not None and not reply.done():
                     reply.set_result(message)
         except ConnectionClosed:

@@ -4,8 +4,9 @@ Flows in: events of its pages, frames and workers. Flows out: exchanges with the
 its way: Chromium keeps what has come, and is asked for it afterwards; that a new page, which waits until it is looked at,
 goes on in the same breath; how much is asked for at once, and of one cell.
 
-A page waits only until three calls were written to a socket, which is done where its coming is heard of. If this process ends,
-its connection does, and Chromium lets go of what waits.
+A page waits only until some calls were written to a socket, which is done where its coming is heard of. Chromium does not let
+go of a page that waits when the connection ends, or the attaching (measured: `window.open` did not return for as long as
+was looked). So whoever has begun to look goes on to attach until the browser ends, also when nobody listens.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Recording:
         self._pipe = pipe
         self._exchanges = exchanges
         self._tell = tell
+        self._sessions: set[str] = set()
+        self._is_muted = False
         self._enabling: set[asyncio.Future[Event]] = set()
         self._asking: set[asyncio.Task[None]] = set()  # ended in `stop`
         self._has_moved = asyncio.Event()
@@ -77,7 +80,9 @@ class Recording:
         method, said = event["method"], event["params"]
         if method == "Target.attachedToTarget":
             self._look_at(said["sessionId"])
-        elif method.startswith("Network."):
+        elif method == "Target.detachedFromTarget":
+            self._sessions.discard(said["sessionId"])
+        elif method.startswith("Network.") and not self._is_muted:
             if loading := self._exchanges.take(event.get("sessionId", ""), method, said):
                 task = asyncio.ensure_future(self._told_of(loading))
                 self._asking.add(task)
@@ -96,6 +101,12 @@ class Recording:
         for loading in self._exchanges.unfinished():
             self._tell_all(loading, HttpsBody(size_bytes=loading.size_bytes), is_text=False)
 
+    def mute(self) -> None:
+        """Tell nothing any more; pages that come go on all the same."""
+        self._is_muted = True
+        for session in self._sessions:
+            self._pipe.tell("Network.disable", session)
+
     async def stop(self) -> None:
         """Ask for nothing any more."""
         asking = tuple(self._asking)
@@ -105,11 +116,13 @@ class Recording:
 
     def _look_at(self, session: str) -> None:
         # none of them is waited for: a page that waits for a debugger answers the first only after the last
-        held: dict[str, Any] = {"maxTotalBufferSize": _HELD_BYTES, "maxResourceBufferSize": BODY_BYTES}
-        enabling = self._pipe.ask("Network.enable", session, maxPostDataSize=BODY_BYTES, **held)
-        self._enabling.add(enabling)
-        enabling.add_done_callback(self._enabling.discard)
-        self._pipe.tell("Network.configureDurableMessages", session, **held)
+        self._sessions.add(session)
+        if not self._is_muted:
+            held: dict[str, Any] = {"maxTotalBufferSize": _HELD_BYTES, "maxResourceBufferSize": BODY_BYTES}
+            enabling = self._pipe.ask("Network.enable", session, maxPostDataSize=BODY_BYTES, **held)
+            self._enabling.add(enabling)
+            enabling.add_done_callback(self._enabling.discard)
+            self._pipe.tell("Network.configureDurableMessages", session, **held)
         self._pipe.tell("Target.setAutoAttach", session, **_ATTACH)
         self._pipe.tell("Runtime.runIfWaitingForDebugger", session)
 
