@@ -103,7 +103,7 @@ class Exchanges:
         self,
         is_told: Callable[[str, int], bool],
         executing: Callable[[], int | None],
-        sent: Callable[[HttpsSent], None],
+        sent: Callable[[HttpsSent], object],
     ) -> None:
         self._is_told = is_told
         self._executing = executing

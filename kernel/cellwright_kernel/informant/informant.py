@@ -110,7 +110,7 @@ class _Looking:
     def __init__(
         self, executing: Callable[[], int | None], is_told: Callable[[str, int], bool], *, taped: bool
     ) -> None:
-        self.telling = Telling()
+        self.telling = Telling(executing)
         self.looks = asyncio.Event()
         """Set while the browser of now is looked at."""
         self._executing = executing
@@ -203,7 +203,9 @@ class _Looking:
         number = next(self._numbers)
         self._waiting[number] = waiting = asyncio.get_running_loop().create_future()
         try:
-            self.telling.tell(HttpsAsked(number=number, request=request, body=body, is_icon=is_icon))
+            asked = HttpsAsked(number=number, request=request, body=body, is_icon=is_icon)
+            if not self.telling.tell(asked):
+                return None
             await asyncio.wait({waiting}, timeout=_ANSWER_S)
             return waiting.result() if waiting.done() else None
         finally:

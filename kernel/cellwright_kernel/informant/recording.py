@@ -23,8 +23,8 @@ from cellwright_kernel.wire_https import BODY_BYTES, HttpsBody, HttpsExchanged
 
 EXCHANGES: Final = 1000
 """Most that are told of one cell, or of the time between two; as many as the outside records."""
-CELL_BYTES: Final = 128 * 1024**2
-"""Most bytes of bodies that are told of one cell; half of what the outside reads."""
+CELL_BYTES: Final = 96 * 1024**2
+"""Most bytes of responses that are told of one cell."""
 _AT_ONCE: Final = 8
 _BODY_S: Final = 5.0
 """A page that computes gives no body meanwhile."""
@@ -46,10 +46,10 @@ class Recording:
     Args:
         pipe: To its DevTools.
         exchanges: What is made of its events.
-        tell: Is given each exchange.
+        tell: Is given each exchange; what it returns is not looked at.
     """
 
-    def __init__(self, pipe: Pipe, exchanges: Exchanges, tell: Callable[[HttpsExchanged], None]) -> None:
+    def __init__(self, pipe: Pipe, exchanges: Exchanges, tell: Callable[[HttpsExchanged], object]) -> None:
         self._pipe = pipe
         self._exchanges = exchanges
         self._tell = tell

@@ -20,6 +20,7 @@ from cellwright_kernel.wire_https import (
     HTTPS_CELL_BYTES,
     HTTPS_LINE_BYTES,
     HTTPS_MESSAGE,
+    HTTPS_MESSAGE_BYTES,
     HttpsAnswer,
     HttpsMessage,
 )
@@ -28,10 +29,6 @@ END_S: Final = 3.0
 """Seconds in which the rest is told; some milliseconds are usual."""
 _LARGE_BYTES: Final = 256 * 1024
 """From here on a message is read in a thread: 24 MiB take 60 ms."""
-
-
-_MESSAGE_BYTES: Final = 8192
-"""What each message counts for besides its own length: 30,000 of them take a second."""
 
 
 class Untrue(Exception):
@@ -57,7 +54,7 @@ async def told(door: Door, *, taped: bool, cell: Callable[[], int]) -> AsyncIter
         async for chunk in response.aiter_raw():
             if (now := cell()) != counted:
                 counted, size = now, 0
-            size += len(chunk) + chunk.count(b"\n") * _MESSAGE_BYTES
+            size += len(chunk) + chunk.count(b"\n") * HTTPS_MESSAGE_BYTES
             if size > HTTPS_CELL_BYTES:
                 raise Untrue("It told more during one cell than is listened to.")
             rest += chunk

@@ -7,8 +7,9 @@ from typing import Any
 
 from cellwright_kernel.informant.exchanges import MOST_OPEN, MOST_SENT, Exchanges, Loading, response_body
 from cellwright_kernel.informant.informant import Informant
+from cellwright_kernel.informant.telling import Telling
 from cellwright_kernel.wire import Forward
-from cellwright_kernel.wire_https import BODY_BYTES, HttpsBody, HttpsExchanged, HttpsSent
+from cellwright_kernel.wire_https import BODY_BYTES, HttpsAsked, HttpsBody, HttpsExchanged, HttpsRequest, HttpsSent
 
 HELLO = HttpsBody(size_bytes=5, data=b"hello")
 
@@ -174,6 +175,22 @@ def test_only_so_many_are_followed_at_once_and_only_so_many_told_to_go_out() -> 
     for number in range(MOST_OPEN + 7):
         seen.asks(str(number), "https://shop.test/", "POST")
     assert (seen.exchanges.missed, len(seen.sent)) == (7, MOST_SENT)
+
+
+def test_of_one_cell_only_so_much_is_told_and_of_the_next_as_much_again() -> None:
+    cell = 1
+    telling = Telling(lambda: cell)
+    request = HttpsRequest(method="POST", host="shop.test", port=443, target="/")
+    large = HttpsAsked(number=1, request=request, body=HttpsBody(size_bytes=0, data=b"x" * BODY_BYTES))
+    took = 0
+    while telling.tell(large):
+        took += 1
+    assert took == 5  # what may wait; nobody listens
+    small = HttpsExchanged(request=request, request_body=HELLO, status=200, body=HELLO)
+    told = [telling.tell(small) for _ in range(30_000)]
+    assert (told[0], told[-1]) == (True, False)
+    cell = 2
+    assert telling.tell(small)
 
 
 def test_a_text_that_was_in_another_encoding_is_told_to_be_utf8() -> None:
