@@ -198,3 +198,40 @@ async def test_others_go_on_while_bodies_are_compared() -> None:
     goes_on.set()
     assert [status for status, _, _ in await asking] == [200]
     assert bench.missed == []
+
+
+def secure(sent: Body, came: bytes) -> Traffic:
+    return Traffic(Request("POST", "x.test", 80, "/", (), "https"), sent, 200, "", (), body(came))
+
+
+UNSEEN = Body(0, "", None)
+
+
+async def test_what_came_by_https_is_no_answer_in_clear_nor_the_other_way_round() -> None:
+    bench = Bench(
+        secure(body(b"a"), b"by https"), traffic("POST", "/", b"a", 200, b"in clear"), bodies=(b"by https", b"in clear")
+    )
+    found = await bench.tape.answer(Request("POST", "x.test", 80, "/", (), "https"), body(b"a"))
+    assert found[1] == b"by https"
+    assert (await bench.ask(("POST", "/", b"a")))[0][1] == b"in clear"
+    said = await bench.tape.answer(Request("POST", "x.test", 80, "/", (), "https"), body(b"a"))
+    assert said == "POST https://x.test:80/ is not in the record."
+    assert bench.missed == [f"! {said}"]
+
+
+@pytest.mark.parametrize(("then", "now"), [(UNSEEN, body(b"a")), (body(b"a"), UNSEEN), (UNSEEN, UNSEEN)])
+async def test_a_body_that_nobody_saw_is_the_same_as_any(then: Body, now: Body) -> None:
+    bench = Bench(secure(then, b"done"), bodies=(b"done",))
+    found = await bench.tape.answer(Request("POST", "x.test", 80, "/", (), "https"), now)
+    assert (found[1], bench.missed) == (b"done", [])
+
+
+async def test_a_response_that_nobody_saw_the_end_of_is_not_taken_for_an_empty_one() -> None:
+    bench = Bench(Traffic(Request("GET", "x.test", 443, "/", (), "https"), body(b""), 200, "", (), UNSEEN))
+    assert bench.tape.knows(Request("GET", "x.test", 443, "/", (), "https"))
+    assert not bench.tape.knows(Request("GET", "x.test", 443, "/icon", (), "https"))
+    said = await bench.tape.answer(Request("GET", "x.test", 443, "/", (), "https"), body(b""))
+    assert said == (
+        "The answer to GET https://x.test:443/ was not kept: of it 0 bytes had come, of a stream, a download or a page that was "
+        "left, usually."
+    )

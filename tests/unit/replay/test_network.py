@@ -12,7 +12,7 @@ from cellwright.egress.traffic import Body, Request
 from cellwright.record import Journal, Run
 from cellwright.record.records import Exchanged, KeptBody
 from cellwright.replay.may_differ import MayDiffer
-from cellwright.replay.network import _MOST_BYTES, tape_of
+from cellwright.replay.network import _MOST_BYTES, masks_of, tape_of
 
 Made = Callable[..., Run]
 
@@ -75,3 +75,23 @@ def test_in_a_large_body_nothing_may_differ(made: Made) -> None:
     run = posted(made, b"in 1 ms" + rest, "2026-12-24T18:00:04.000Z")
     assert told_by(run, b"in 1 ms" + rest) == []
     assert len(told_by(run, b"in 2 ms" + rest)) == 1
+
+
+def test_the_browsers_word_on_a_certificate_is_not_compared_where_a_record_answers(made: Made) -> None:
+    def png(width: int, height: int) -> bytes:
+        return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4) + height.to_bytes(4)
+
+    screen, plot = png(1440, 1000), png(640, 480)
+    empty = KeptBody(size_bytes=0, sha256=hashlib.sha256(b"").hexdigest())
+    asked = {"method": "GET", "host": "x.test", "port": 443, "target": "/", "request_body": empty, "body": empty}
+
+    def fill(journal: Journal) -> None:
+        journal.append(Exchanged(**asked, status=200, scheme="https", claimed=("status",)))
+
+    run = made(fill)
+    assert [len(masks_of(run, one, two)) for one, two in ((screen, screen), (screen, plot), (plot, plot))] == [1, 0, 0]
+    in_clear = made(
+        lambda journal: journal.append(Exchanged(**asked, status=200)) and None, run_id="2026-11-29-161724-ab12ce"
+    )
+    assert masks_of(in_clear, screen, screen) == ()
+    assert masks_of(run, b"", b"\x89PNG") == ()
