@@ -4,6 +4,10 @@ Flows in: events of its pages, frames and workers. Flows out: exchanges with the
 its way: Chromium keeps what has come, and is asked for it afterwards; that a new page, which waits until it is looked at,
 goes on in the same breath; how much is asked for at once, and of one cell.
 
+Chromium could also hold each response for us (`Fetch` at the browser as a whole, without attaching to anything). Then a page
+that comes in pieces comes at once at its end: measured, its first script ran after 546 ms in place of 44. This way a page of
+60 scripts took 743 ms in place of 692, on two processors that had other work too, and a popup 101 in place of 88.
+
 A page waits only until some calls were written to a socket, which is done where its coming is heard of. Chromium does not let
 go of a page that waits when the connection ends, or the attaching (measured: `window.open` did not return for as long as
 was looked). So whoever has begun to look goes on to attach until the browser ends, also when nobody listens.
