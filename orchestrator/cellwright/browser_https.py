@@ -127,6 +127,8 @@ class BrowserHttps:
         match message:
             case HttpsBegan():
                 began.set()
+                if self._tape is not None:
+                    self._tape.answers_browser = True
             case HttpsSent():
                 if (request := self._allowed(message.request)) is not None:
                     self._outgoing.told(request, self._cell(message.cell), taped=self._is_taped)
