@@ -8,6 +8,7 @@ Chromium gave to no page, a download; and that the sandbox's own loopback, data 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Iterator
@@ -58,11 +59,20 @@ class Loading:
     is_whole: bool = False
     """Whether the body has come to its end, so that Chromium can be asked for it."""
     is_told: bool = False
+    is_complete: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while all that stood on the wire has been told; that comes on another way than the rest, and may come after it."""
+
+    @property
+    def lacks_wire(self) -> bool:
+        """Whether some of what stood on the wire has yet to be told."""
+        return sum(hop.has_extra for hop in self.hops) > len(self.extras)
 
     def adds(self, session: str, extra: dict[str, Any]) -> None:
         """Take what stood on the wire of the next hop, but for what another connection told already."""
         if not any(told == extra and by != session for by, told in self.extras):
             self.extras.append((session, extra))
+        if not self.lacks_wire:
+            self.is_complete.set()
 
     @property
     def wants_body(self) -> bool:
@@ -109,6 +119,8 @@ class Exchanges:
         self._executing = executing
         self._sent = sent
         self._open: dict[str, Loading] = {}
+        self._ended_early: dict[str, Loading] = {}
+        """What has ended, but for what stood on the wire."""
         self._sent_of: tuple[int | None, int] = (None, 0)
         """A cell, and how many of its requests were told to go out."""
         self.missed = 0
@@ -119,7 +131,8 @@ class Exchanges:
         if method == "Network.requestWillBeSent":
             self._will_be_sent(session, said)
             return None
-        loading = self._open.get(str(said.get("requestId")))
+        request_id, is_of_wire = str(said.get("requestId")), method == "Network.responseReceivedExtraInfo"
+        loading = self._open.get(request_id) or (self._ended_early.get(request_id) if is_of_wire else None)
         if loading is None:
             return None
         match method:
@@ -137,6 +150,15 @@ class Exchanges:
             case _:
                 pass
         return None
+
+    def gone(self, session: str) -> list[Loading]:
+        """A page has gone: return what it had begun to get, and let go of it; of the rest somebody else may tell yet."""
+        of_page = [one for one in self._open.values() if one.session == session and one.hops[-1].response is not None]
+        return [self._ended(loading) for loading in of_page]
+
+    def told(self, loading: Loading) -> None:
+        """It has been told: nothing is added to it any more."""
+        self._ended_early.pop(loading.request_id, None)
 
     @property
     def is_answered(self) -> bool:
@@ -157,9 +179,8 @@ class Exchanges:
         redirection, moment = said.get("redirectResponse"), float(said.get("timestamp", 0))
         if before is not None and (redirection is None or before.moment == moment):
             return  # of a worker that two connections are attached to: one told it already
-        if before is None and len(self._open) >= MOST_OPEN:
-            self.missed += 1
-            return
+        if before is None and len(self._open) >= MOST_OPEN:  # the oldest has most likely been left, and ends never
+            self.missed += not self._open.pop(next(iter(self._open))).is_told
         asked = request_of(request["method"], request["url"], self._is_told)
         hop = _Hop(asked, body_of(request) if asked is not None else _NO_BODY, self._executing())
         if before is None:
@@ -199,6 +220,8 @@ class Exchanges:
 
     def _ended(self, loading: Loading) -> Loading:
         del self._open[loading.request_id]
+        if loading.lacks_wire:
+            self._ended_early[loading.request_id] = loading
         return loading
 
 

@@ -36,6 +36,8 @@ _LARGE_BYTES: Final = 512 * 1024
 _BODY_S: Final = 5.0
 """A page that computes gives no body meanwhile."""
 _ENABLED_S: Final = 2.0
+_WIRE_S: Final = 0.5
+"""For what stood on the wire, where it is told last; cookies are only there."""
 _HELD_BYTES: Final = 24 * 1024**2
 """What Chromium holds of one page, at each of two places; what is older is gone when it is asked for, which is at once."""
 _TYPES: Final = ("page", "iframe", "worker", "shared_worker", "service_worker")
@@ -90,11 +92,12 @@ class Recording:
             self._look_at(said["sessionId"])
         elif method == "Target.detachedFromTarget":
             self._sessions.discard(said["sessionId"])
+            for left in self._exchanges.gone(said["sessionId"]):
+                self._tell_of(left)
+            self._has_moved.set()
         elif method.startswith("Network.") and not self._is_muted:
             if loading := self._exchanges.take(event.get("sessionId", ""), method, said):
-                task = asyncio.ensure_future(self._told_of(loading))
-                self._asking.add(task)
-                task.add_done_callback(self._asking.discard)
+                self._tell_of(loading)
             self._has_moved.set()
 
     async def settle(self, within_s: float) -> None:
@@ -134,11 +137,21 @@ class Recording:
         self._pipe.tell("Target.setAutoAttach", session, **_ATTACH)
         self._pipe.tell("Runtime.runIfWaitingForDebugger", session)
 
+    def _tell_of(self, loading: Loading) -> None:
+        task = asyncio.ensure_future(self._told_of(loading))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
     async def _told_of(self, loading: Loading) -> None:
         body, is_text = HttpsBody(size_bytes=loading.size_bytes), False
         if loading.wants_body and self._has_room(loading):
             async with self._turns_of_large if loading.size_bytes > _LARGE_BYTES else self._turns:
                 body, is_text = await self._body(loading, body)
+        if loading.lacks_wire:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_WIRE_S):
+                    await loading.is_complete.wait()
+        self._exchanges.told(loading)
         self._tell_all(loading, body, is_text=is_text)
 
     async def _body(self, loading: Loading, without: HttpsBody) -> tuple[HttpsBody, bool]:

@@ -170,6 +170,39 @@ def test_what_has_not_ended_is_told_at_the_end() -> None:
     ]
 
 
+def test_what_stood_on_the_wire_may_be_told_after_the_end() -> None:
+    seen = _Seen()
+    seen.asks("1", "https://shop.test/")
+    seen("1", "responseReceived", response=response(), hasExtraInfo=True)
+    loading = seen("1", "loadingFinished")
+    assert loading is not None
+    assert (loading.lacks_wire, loading.is_complete.is_set()) == (True, False)
+    seen("1", "responseReceivedExtraInfo", statusCode=200, headers={"Set-Cookie": "a=1"})
+    assert (loading.lacks_wire, loading.is_complete.is_set()) == (False, True)
+    (one,) = loading.told(HELLO)
+    assert one.headers == (("Set-Cookie", "a=1"),)
+
+
+def test_of_a_page_that_has_gone_it_is_told_what_it_had_begun_to_get_and_nothing_is_followed_any_more() -> None:
+    seen = _Seen()
+    seen.asks("1", "https://shop.test/long")
+    seen("1", "responseReceived", response=response())
+    (loading,) = seen.exchanges.gone("session")
+    assert not loading.wants_body
+    assert places(list(loading.told(HttpsBody(size_bytes=0)))) == [("/long", 200, 0)]
+    assert not seen.exchanges.is_answered
+    assert seen.exchanges.gone("session") == []
+
+
+def test_what_never_ends_keeps_nothing_new_from_being_told() -> None:
+    seen = _Seen()
+    for number in range(2 * MOST_OPEN):
+        seen.asks(str(number), "https://shop.test/left")
+    seen.asks("new", "https://shop.test/")
+    seen("new", "responseReceived", response=response())
+    assert places(seen.ends("new")) == [("/", 200, 5)]
+
+
 def test_only_so_many_are_followed_at_once_and_only_so_many_told_to_go_out() -> None:
     seen = _Seen()
     for number in range(MOST_OPEN + 7):
