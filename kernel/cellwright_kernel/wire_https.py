@@ -7,14 +7,16 @@ may be. All of it is the inside's word; the outside checks every value, and by i
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
 from cellwright_kernel.wire import Count, Value
 
 BODY_BYTES: Final = 8 * 1024**2
 """Most of a body that is told; of a larger one only its size is."""
+HTTPS_HEAD_CHARS: Final = 64 * 1024
+"""Most of all headers of a response together, as in clear; 1000 of them are in the journal for each cell."""
 HTTPS_LINE_BYTES: Final = 24 * 1024**2
 """Largest message: two whole bodies as base64, and room around them."""
 HTTPS_CELL_BYTES: Final = 384 * 1024**2
@@ -77,6 +79,12 @@ class HttpsExchanged(_OfRequest):
     """Of the response, in order. The body is given as the page was: decompressed."""
     body: HttpsBody
 
+    @model_validator(mode="after")
+    def _head_is_bounded(self) -> Self:
+        if sum(len(name) + len(value) for name, value in self.headers) > HTTPS_HEAD_CHARS:
+            raise ValueError("the headers are too long")
+        return self
+
 
 class HttpsAsked(Value):
     """A request waits for its answer, which is sent to `POST /https/answers/NUMBER`."""
@@ -87,6 +95,8 @@ class HttpsAsked(Value):
     body: HttpsBody
     is_icon: bool = False
     """Whether the browser asks by itself, for a page's icon."""
+    is_beacon: bool = False
+    """Whether nobody waits for the answer, and the page may have gone: Chromium may not have told of such a one."""
 
 
 class HttpsMissed(Value):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, assert_never
 
 from cellwright.counted import counted
@@ -68,12 +69,14 @@ class BrowserHttps:
         self._door: Door | None = None
         self._listening: asyncio.Task[None] | None = None  # awaited in `stop`
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._is_ending = self._has_missed = False
 
     async def begin(self, door: Door) -> None:
         """Listen to a kernel host; return once its browser is looked at, or it is known that it is not."""
         await self.stop()
         began = asyncio.Event()
         self._door = door
+        self._is_ending = self._has_missed = False
         self._listening = asyncio.ensure_future(self._listen(door, began))
         beginning = asyncio.ensure_future(began.wait())
         await asyncio.wait({beginning, self._listening}, timeout=_BEGAN_S, return_when=asyncio.FIRST_COMPLETED)
@@ -85,6 +88,7 @@ class BrowserHttps:
         """Have the rest told, and record it."""
         if self._listening is None or self._listening.done() or self._door is None:
             return
+        self._is_ending = True
         await door_https.end(self._door)
         await asyncio.wait({self._listening}, timeout=door_https.END_S)
         await self.stop()
@@ -114,9 +118,15 @@ class BrowserHttps:
                 "Usually code in the sandbox has taken its place. HTTPS is not recorded from here on."
             )
         except* CellwrightError:
-            pass  # the sandbox has ended, or nothing is told there; or the journal takes no more
+            self._note_end()  # the sandbox has ended, or nothing is told there; or the journal takes no more
         except* Exception:
             _log.exception("What the browser loads by HTTPS is not recorded any more")
+            self._note_end()
+        else:
+            self._note_end()
+        finally:
+            if self._tape is not None:  # so that what the browser connects for is no longer known
+                self._tape.answers_browser = False
 
     async def _lift(self, door: Door) -> None:
         if self._tape is not None:
@@ -137,7 +147,10 @@ class BrowserHttps:
             case HttpsAsked():
                 await self._turns.acquire()
                 group.create_task(self._answer(message, door))
+            case HttpsMissed() if self._has_missed:
+                raise door_https.Untrue("It said more than once how much it had missed.")
             case HttpsMissed(exchanges=missed):
+                self._has_missed = True
                 self._note(f"{counted(missed, 'exchange')} of the browser by HTTPS had no room in the record.")
             case HttpsEnded():
                 return
@@ -165,9 +178,9 @@ class BrowserHttps:
         request = self._allowed(asked.request)
         if self._tape is None or self._tape.is_lifted or request is None:
             return HttpsAnswer()  # where it may not go the way out tells it so
-        if asked.is_icon and not self._tape.knows(request):
+        if asked.is_icon and request.changes_nothing and not self._tape.knows(request):
             return HttpsAnswer(status=404)
-        found = await self._tape.answer(request, _body(asked.body))
+        found = await self._tape.answer(request, _body(asked.body), is_beacon=asked.is_beacon)
         if isinstance(found, str):
             said = (("Content-Type", "text/plain; charset=utf-8"),)
             return HttpsAnswer(status=502, headers=said, body=f"{found}\n".encode())
@@ -184,6 +197,11 @@ class BrowserHttps:
 
     def _cell(self, claimed: int | None) -> int | None:
         return claimed if claimed is not None and 1 <= claimed <= self._journal.cells else None
+
+    def _note_end(self) -> None:
+        if not self._is_ending:
+            with suppress(CellwrightError):  # the journal takes no more
+                self._note("The kernel host told no more of the browser's HTTPS. It is not recorded from here on.")
 
     def _note(self, text: str) -> None:
         self._journal.append(records.Note(topic=_TOPIC, text=text))

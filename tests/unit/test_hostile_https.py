@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from cellwright.browser_https import BrowserHttps
+from cellwright.egress import Tape
 from cellwright.outgoing import REQUESTS, Outgoing
 from cellwright.record.journal import Journal, open_run
 from cellwright.record.reader import Run, read_run
@@ -25,6 +26,7 @@ from cellwright_kernel.wire_https import BODY_BYTES, HTTPS_LINE_BYTES, HTTPS_MES
 
 MIB = 1024**2
 SECRET = "correct horse battery staple"
+TOLD_NO_MORE = "The kernel host told no more of the browser's HTTPS. It is not recorded from here on."
 BEGAN, ENDED = b'{"type":"began"}\n', b'{"type":"ended"}\n'
 
 
@@ -36,7 +38,7 @@ class _Taken(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
         self.taken_bytes = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, stream=self) if request.url.path == "/https" else httpx2.Response(204)
+        return httpx2.Response(200, stream=self if request.url.path == "/https" else _Taken(iter(())))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self._pieces:
@@ -59,14 +61,14 @@ def exchanged(**fields: Any) -> bytes:
     return json.dumps({**said, **fields}).encode() + b"\n"
 
 
-async def listened(pieces: Iterator[bytes]) -> tuple[Run, int]:
+async def listened(pieces: Iterator[bytes], tape: Tape | None = None) -> tuple[Run, int]:
     """Let a kernel host tell all of it; return what is in the run, and how much was listened to."""
     spec = Spec(allow=("shop.test:443",), secrets=(SecretSpec(name="KEY", hosts=("shop.test",)),))
     secrets = secrets_of(spec, {"KEY": SECRET})
     with open_run(session_id="s", driver="library", spec=spec, secrets=secrets) as journal:
         journal.append(CellOpened(number=1, language="python", code="", started_at="2026-11-29T16:17:24.000Z"))
         taken = _Taken(pieces)
-        await _listen(BrowserHttps(spec.allow, journal, Outgoing(journal, lambda: 1), None), Door(taken))
+        await _listen(BrowserHttps(spec.allow, journal, Outgoing(journal, lambda: 1), tape), Door(taken))
         folder = _closed(journal)
     assert verify(folder).problems == ()
     return read_run(folder), taken.taken_bytes
@@ -99,6 +101,8 @@ GARBAGE: dict[str, bytes] = {
     "no port": exchanged(request=request(port=0)),
     "a status that is none": exchanged(status=10**30),
     "a thousand headers": exchanged(headers=[["a", "b"]] * 1000),
+    "headers of many megabytes": exchanged(headers=[["a", "b" * 32_000]] * 200),
+    "a kind of many megabytes": b'{"type":"' + b"x" * 5 * MIB + b'"}\n',
     "a size below nothing": exchanged(body=body(None, size_bytes=-1)),
     "a body that is too large": exchanged(body=body(b"x" * (BODY_BYTES + 1))),
 }
@@ -125,10 +129,42 @@ async def test_a_flood_of_messages_ends_and_fills_nothing() -> None:
     assert len([record for record in run.records if isinstance(record, Exchanged)]) == REQUESTS
 
 
+async def test_how_much_was_missed_is_noted_once() -> None:
+    run, _ = await listened(iter([BEGAN, *[b'{"type":"missed","exchanges":7}\n'] * 5000, ENDED]))
+    one, other = notes(run)
+    assert one == "7 exchanges of the browser by HTTPS had no room in the record."
+    assert "It said more than once how much it had missed." in other
+
+
+async def test_who_stops_telling_before_it_is_asked_to_is_noted_and_what_the_browser_connects_for_counts_again() -> (
+    None
+):
+    tape = Tape((), lambda _: None, lambda _, *, matters: None)  # noqa: ARG005 - nobody is told
+    run, _ = await listened(iter([BEGAN, ENDED]), tape)
+    assert (notes(run), tape.answers_browser) == ([TOLD_NO_MORE], False)
+
+
+async def test_only_what_is_looked_at_is_answered_as_an_icon() -> None:
+    said: list[tuple[str, bool]] = []
+
+    def tell(sentence: str, *, matters: bool) -> None:
+        said.append((sentence, matters))
+
+    tape = Tape((), lambda _: None, tell)
+    asks = [{"request": request(method=method), "is_icon": True, "body": body()} for method in ("GET", "POST")]
+    asks.append({"request": request(method="POST", target="/beacon"), "is_beacon": True, "body": body()})
+    lines = (json.dumps({"type": "asked", "number": 1, **ask}).encode() + b"\n" for ask in asks)
+    await listened(iter([BEGAN, *lines, ENDED]), tape)
+    assert sorted(said) == [
+        ("POST https://shop.test:443/ is not in the record.", True),
+        ("POST https://shop.test:443/beacon is not in the record; nobody waits for its answer.", False),
+    ]
+
+
 async def test_what_a_sandbox_may_not_reach_is_not_recorded() -> None:
     lies = [{"host": "other.test"}, {"port": 8443}, {"host": "../../etc"}, {"host": "shop.test\u0000"}]
     run, _ = await listened(iter([BEGAN, *(exchanged(request=request(**lie)) for lie in lies), exchanged(), ENDED]))
-    assert notes(run) == []
+    assert notes(run) == [TOLD_NO_MORE]
     (one,) = (record for record in run.records if isinstance(record, Exchanged))
     assert (one.host, one.scheme, one.claimed) == (
         "shop.test",
@@ -165,6 +201,6 @@ async def test_what_is_told_to_change_something_counts_and_what_is_told_to_chang
 
 def test_a_message_of_two_whole_bodies_is_within_its_line() -> None:
     data = b"\xff" * BODY_BYTES
-    line = exchanged(request_body=body(data), body=body(data), headers=[["a" * 1000, "b" * 30_000]] * 20)
+    line = exchanged(request_body=body(data), body=body(data), headers=[["a" * 1000, "b" * 30_000]] * 2)
     assert len(line) <= HTTPS_LINE_BYTES
     HTTPS_MESSAGE.validate_json(line)

@@ -18,11 +18,9 @@ from cellwright_kernel.informant.pipe import Event, Pipe
 from cellwright_kernel.wire_https import HttpsAnswer, HttpsBody, HttpsRequest
 
 _CALL_S: Final = 5.0
-_ICON: Final = "Other"
-"""What DevTools calls a request that is none of a page's own."""
 
-Ask = Callable[[HttpsRequest, HttpsBody, bool], Awaitable[HttpsAnswer | None]]
-"""Returns the answer to a request with a body, which may be for an icon; None where none came."""
+Ask = Callable[[HttpsRequest, HttpsBody, str], Awaitable[HttpsAnswer | None]]
+"""Returns the answer to a request with a body, for what DevTools calls so; None where none came."""
 
 
 class Answering:
@@ -75,7 +73,7 @@ class Answering:
             # of the sandbox's own loopback; or with an address beyond what is told, which the way out refuses in its turn
             self._pipe.tell("Fetch.continueRequest", **number)
             return
-        answer = await self._ask(request, body_of(said), paused.get("resourceType") == _ICON)
+        answer = await self._ask(request, body_of(said), str(paused.get("resourceType")))
         if answer is None:
             self._pipe.tell("Fetch.failRequest", **number, errorReason="TimedOut")
         elif answer.status is None:

@@ -27,6 +27,9 @@ from cellwright_kernel.wire_https import HttpsAnswer, HttpsAsked, HttpsBody, Htt
 _ANSWER_S: Final = 30.0
 _FOLLOWED_S: Final = 5.0
 _SETTLED_S: Final = 1.0
+_ICON: Final = "Other"
+"""What DevTools calls a request that is none of a page's own."""
+_BEACON: Final = "Ping"
 _MOST_ASKED: Final = 256
 """Requests that wait for an answer at once; as many as the egress proxy takes connections."""
 
@@ -195,7 +198,7 @@ class _Looking:
                 await answering.stop()
             self.telling.missed(exchanges.missed)
 
-    async def _asked(self, request: HttpsRequest, body: HttpsBody, is_icon: bool) -> HttpsAnswer | None:
+    async def _asked(self, request: HttpsRequest, body: HttpsBody, kind: str) -> HttpsAnswer | None:
         if not self._is_taped:
             return HttpsAnswer()
         if len(self._waiting) >= _MOST_ASKED:
@@ -203,7 +206,8 @@ class _Looking:
         number = next(self._numbers)
         self._waiting[number] = waiting = asyncio.get_running_loop().create_future()
         try:
-            asked = HttpsAsked(number=number, request=request, body=body, is_icon=is_icon)
+            asks = {"is_icon": kind == _ICON, "is_beacon": kind == _BEACON}
+            asked = HttpsAsked(number=number, request=request, body=body, **asks)
             if not self.telling.tell(asked):
                 return None
             await asyncio.wait({waiting}, timeout=_ANSWER_S)

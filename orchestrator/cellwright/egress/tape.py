@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
@@ -24,6 +24,7 @@ _CHUNK: Final = 64 * 1024
 _NOT_PASSED_ON: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _REASON_BYTES: Final = 200
+_NOT_THERE: Final = "It is not in the record."
 
 _Place = tuple[str, str, str, int, str]
 """Scheme, method, host, port and target."""
@@ -45,6 +46,7 @@ class Tape:
         tells: Is told of what was asked for and is not there, and of what was sent otherwise.
         alike: Whether a request of the record with its body, and another body, say the same but for what may differ; it is
             asked in a thread, as `load` is, for one request at a time.
+        sent: All that was told to go out; some of it may have no answer in the record, since the page did not wait for one.
     """
 
     def __init__(
@@ -53,10 +55,13 @@ class Tape:
         load: Callable[[str], bytes | None],
         tells: Tells,
         alike: Callable[[Traffic, bytes, bytes], bool] = lambda _, one, other: one == other,
+        sent: Iterable[Request] = (),
     ) -> None:
         self._left: defaultdict[_Place, list[Traffic]] = defaultdict(list)
         for one in traffic:
             self._left[_place(one.request)].append(one)
+        self._unanswered = Counter(map(_place, sent))
+        self._unanswered.subtract({place: len(left) for place, left in self._left.items()})
         self._last: dict[_Place, Traffic] = {}
         self._load = load
         self._tells = tells
@@ -104,8 +109,19 @@ class Tape:
         task.add_done_callback(self._serving.discard)
         return await asyncio.open_connection(sock=near)
 
-    async def answer(self, request: Request, body: Body) -> tuple[Traffic, bytes] | str:
-        """Return what a request that was made by HTTPS is answered with, or the sentence why there is nothing."""
+    async def answer(self, request: Request, body: Body, *, is_beacon: bool = False) -> tuple[Traffic, bytes] | str:
+        """Return what a request that was made by HTTPS is answered with, or the sentence why there is nothing.
+
+        Args:
+            request: What is asked for.
+            body: What it carries.
+            is_beacon: Whether it may be that nobody saw such a one: then it is no difference that the record has none.
+        """
+        if is_beacon and not self.knows(request):
+            self._tells(
+                f"{request.method} {request.url} is not in the record; nobody waits for its answer.", matters=False
+            )
+            return _NOT_THERE
         try:
             return await self._answer(request, body)
         except (CellwrightError, ValueError) as error:
@@ -149,11 +165,15 @@ class Tape:
         asked = f"{request.method} {request.url}"
         answer = self._found(request, body, asked)
         if answer is None:
+            if self._unanswered[_place(request)] > 0:
+                self._unanswered[_place(request)] -= 1
+                return self._refusal(f"{asked} has no answer in the record.", request, is_known=True)
             return self._refusal(f"{asked} is not in the record.", request)
         self._last[_place(request)] = answer
         data = self._bytes(answer.body)
         if data is None:
-            return self._refusal(f"The answer to {asked} was not kept: {_why_not(answer.body)}.", request)
+            why = _why_not(answer.body)
+            return self._refusal(f"The answer to {asked} was not kept: {why}.", request, is_known=True)
         return answer, data
 
     def _found(self, request: Request, body: Body, asked: str) -> Traffic | None:
@@ -162,7 +182,7 @@ class Tape:
         for is_it in (
             lambda one: one.request_body.sha256 == body.sha256,
             lambda one: self._is_alike(one, body),
-            lambda one: not (one.request_body.sha256 and body.sha256),  # one of them nobody saw, as a file's
+            lambda one: _may_be(one.request_body, body),
         ):
             for at, one in enumerate(left):
                 if is_it(one):
@@ -183,13 +203,20 @@ class Tape:
             return None
         return b"" if body.size_bytes == 0 else self._load(body.sha256)
 
-    def _refusal(self, sentence: str, request: Request) -> str:
-        self._tells(sentence, matters=not request.changes_nothing)
+    def _refusal(self, sentence: str, request: Request, *, is_known: bool = False) -> str:
+        """Tell it; it matters where it changes something, and is not known to have been sent then."""
+        self._tells(sentence, matters=not (is_known or request.changes_nothing))
         return sentence
 
 
 def _place(request: Request) -> _Place:
     return request.scheme, request.method, request.host, request.port, request.target
+
+
+def _may_be(one: Body, other: Body) -> bool:
+    """Return whether they may be the same, though one of them nobody saw whole: of a file not even how long it is."""
+    is_length_known = all(body.sha256 or body.size_bytes for body in (one, other))
+    return not (one.sha256 and other.sha256) and (one.size_bytes == other.size_bytes or not is_length_known)
 
 
 def _why_not(body: Body) -> str:

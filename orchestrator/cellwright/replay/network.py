@@ -40,18 +40,19 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exc
     made = datetime.fromisoformat(run.info.created_at)
 
     def load(sha256: str) -> bytes | None:
-        return (
-            run.blobs.read(sha256) if run.blobs.has(sha256) else None
-        )  # never of what nobody has seen: it has no hash
+        return run.blobs.read(sha256) if run.blobs.has(sha256) else None
 
     def alike(then: Traffic, recorded: bytes, now: bytes) -> bool:
         one, two = recorded.decode("latin-1"), now.decode("latin-1")
         plain, other = may_differ.both((one, then.at or made), (two, datetime.now(UTC)), _MOST_BYTES)
         return plain.text == other.text
 
-    if answers is None:
-        answers = (one for one in run.records if isinstance(one, Exchanged) and not one.rebuilt)
-    return Tape(map(_traffic, answers), load, tells, alike)
+    if answers is not None:
+        return Tape(map(_traffic, answers), load, tells, alike)
+    first = [one for one in run.records if isinstance(one, Exchanged | RequestSent) and not one.rebuilt]
+    told = (one for one in first if isinstance(one, RequestSent) and one.scheme)
+    sent = (Request(one.method, one.host, one.port, one.target, (), "https") for one in told)
+    return Tape((_traffic(one) for one in first if isinstance(one, Exchanged)), load, tells, alike, sent)
 
 
 def last_of_cells(run: Run) -> tuple[Exchanged | RequestSent, ...]:

@@ -27,6 +27,8 @@ from cellwright_kernel.wire_https import (
 
 END_S: Final = 3.0
 """Seconds in which the rest is told; some milliseconds are usual."""
+_REASON_CHARS: Final = 200
+"""Of why a message is none; the reason may quote it."""
 _LARGE_BYTES: Final = 256 * 1024
 """From here on a message is read in a thread: 24 MiB take 60 ms."""
 
@@ -98,4 +100,4 @@ async def _message(line: bytes) -> HttpsMessage:
         return HTTPS_MESSAGE.validate_json(line)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
-        raise Untrue(f"It said what no kernel host says: {reason}.") from error
+        raise Untrue(f"It said what no kernel host says: {reason[:_REASON_CHARS]}.") from error

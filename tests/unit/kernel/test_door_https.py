@@ -71,7 +71,7 @@ async def test_an_answer_to_what_does_not_wait_and_one_that_is_too_large_are_ref
 async def test_a_request_waits_for_its_answer(informant: Informant, tmp_path: Path) -> None:
     async with client(informant, tmp_path) as asks, listening(informant, taped=True) as lines:
         assert informant._looking is not None
-        waiting = asyncio.ensure_future(informant._looking._asked(ASKED, NOTHING, False))
+        waiting = asyncio.ensure_future(informant._looking._asked(ASKED, NOTHING, "Document"))
         assert b'"type":"asked","number":1,' in await lines.get()
         given = await asks.post("/https/answers/1", content=HttpsAnswer(status=201).model_dump_json())
         assert (given.status_code, await waiting) == (204, HttpsAnswer(status=201))
@@ -80,11 +80,11 @@ async def test_a_request_waits_for_its_answer(informant: Informant, tmp_path: Pa
 async def test_what_waits_when_nothing_is_asked_about_any_more_goes_out(informant: Informant, tmp_path: Path) -> None:
     async with client(informant, tmp_path) as asks, listening(informant, taped=True) as lines:
         assert informant._looking is not None
-        waiting = asyncio.ensure_future(informant._looking._asked(ASKED, NOTHING, False))
+        waiting = asyncio.ensure_future(informant._looking._asked(ASKED, NOTHING, "Document"))
         await lines.get()
         assert (await asks.post("/https/lift")).status_code == 204
         assert await waiting == HttpsAnswer()
-        assert await informant._looking._asked(ASKED, NOTHING, False) == HttpsAnswer()
+        assert await informant._looking._asked(ASKED, NOTHING, "Document") == HttpsAnswer()
 
 
 async def test_who_listens_anew_takes_the_place_of_who_listened_before(informant: Informant) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from cellwright.egress.traffic import Body, Request
 from cellwright.record import Journal, Run
-from cellwright.record.records import Exchanged, KeptBody
+from cellwright.record.records import Exchanged, KeptBody, RequestSent
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.network import _MOST_BYTES, masks_of, tape_of
 
@@ -68,6 +68,36 @@ def test_a_form_is_the_same_between_other_boundaries(made: Made, one: str, other
     run = posted(made, form(one, "7"), "2026-12-24T18:00:04.000Z")
     assert told_by(run, form(other, "7")) == []
     assert len(told_by(run, form(other, "8"))) == 1
+
+
+@pytest.mark.parametrize(("size_bytes", "count"), [(9 * 1024**2, 0), (9 * 1024**2 + 1, 1), (0, 0)])
+def test_what_nobody_saw_whole_is_the_same_as_any_that_may_be_it(made: Made, size_bytes: int, count: int) -> None:
+    def fill(journal: Journal) -> None:
+        sent = KeptBody(size_bytes=size_bytes, sha256="", kept=False)
+        came = KeptBody(size_bytes=0, sha256=hashlib.sha256(b"").hexdigest())
+        journal.append(
+            Exchanged(method="POST", host="x.test", port=80, target="/", request_body=sent, status=200, body=came)
+        )
+
+    assert len(told_by(made(fill), b"x" * 9 * 1024**2)) == count
+
+
+async def test_what_was_told_to_go_out_and_has_no_answer_is_no_difference_as_often_as_it_went(made: Made) -> None:
+    def fill(journal: Journal) -> None:
+        journal.append(RequestSent(method="POST", host="x.test", port=443, target="/left", scheme="https"))
+
+    told: list[tuple[str, bool]] = []
+
+    def tell(sentence: str, *, matters: bool) -> None:
+        told.append((sentence, matters))
+
+    tape = tape_of(made(fill), tell, MayDiffer.read())
+    for _ in range(2):
+        await tape.answer(Request("POST", "x.test", 443, "/left", (), "https"), Body.of(b""))
+    assert told == [
+        ("POST https://x.test:443/left has no answer in the record.", False),
+        ("POST https://x.test:443/left is not in the record.", True),
+    ]
 
 
 def test_in_a_large_body_nothing_may_differ(made: Made) -> None:
