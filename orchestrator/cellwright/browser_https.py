@@ -201,7 +201,9 @@ class BrowserHttps:
     def _note_end(self) -> None:
         if not self._is_ending:
             with suppress(CellwrightError):  # the journal takes no more
-                self._note("The kernel host told no more of the browser's HTTPS. It is not recorded from here on.")
+                self._note(
+                    "The kernel host ceased to tell of the browser's HTTPS. What that browser loads now is not recorded."
+                )
 
     def _note(self, text: str) -> None:
         self._journal.append(records.Note(topic=_TOPIC, text=text))

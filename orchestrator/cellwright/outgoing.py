@@ -92,6 +92,7 @@ class Outgoing:
             return
         self._exchanged[cell] += 1
         request = traffic.request
+        is_told = request.scheme == "https"
         self._journal.append(
             records.Exchanged(
                 **self._marks(cell, taped),
@@ -99,12 +100,12 @@ class Outgoing:
                 host=request.host,
                 port=request.port,
                 target=request.target,
-                request_body=self._kept(traffic.request_body, cell),
+                request_body=self._kept(traffic.request_body, cell, is_told=is_told),
                 status=traffic.status,
                 reason=traffic.reason,
                 headers=traffic.headers,
-                body=self._kept(traffic.body, cell),
-                **({"scheme": "https", "claimed": CLAIMED_OF_EXCHANGE} if request.scheme == "https" else {}),
+                body=self._kept(traffic.body, cell, is_told=is_told),
+                **({"scheme": "https", "claimed": CLAIMED_OF_EXCHANGE} if is_told else {}),
             )
         )
 
@@ -141,8 +142,11 @@ class Outgoing:
             said |= {"scheme": "https", "claimed": CLAIMED_OF_REQUEST}
         self._journal.append(records.RequestSent(**self._marks(cell, taped), **said))
 
-    def _kept(self, body: Body, cell: int | None) -> records.KeptBody:
-        if body.data and not self._journal.would_hide(body.data.decode("latin-1")):
+    def _kept(self, body: Body, cell: int | None, *, is_told: bool) -> records.KeptBody:
+        hides = bool(body.data) and self._journal.would_hide((body.data or b"").decode("latin-1"))
+        if hides and is_told:  # by HTTPS the value itself is in it: of a PIN the hash would tell it, too
+            return records.KeptBody(size_bytes=body.size_bytes, sha256="", kept=False)
+        if body.data and not hides:
             self._journal.blob(body.data, cell=cell)
         kept = bool(body.sha256) and (body.size_bytes == 0 or self._journal.keeps(body.sha256))
         return records.KeptBody(size_bytes=body.size_bytes, sha256=body.sha256, kept=kept)

@@ -19,14 +19,15 @@ from cellwright.record.reader import Run, read_run
 from cellwright.record.records import CellOpened, Exchanged, Note, RequestSent
 from cellwright.record.verdict import verify
 from cellwright.replay.effects import sent_by_cells
+from cellwright.sandbox import door_https
 from cellwright.sandbox.base import SecretSpec, Spec
 from cellwright.sandbox.door import Door
 from cellwright.secret_uses import secrets_of
-from cellwright_kernel.wire_https import BODY_BYTES, HTTPS_LINE_BYTES, HTTPS_MESSAGE
+from cellwright_kernel.wire_https import BODY_BYTES, HTTPS_LINE_BYTES, HTTPS_MESSAGE, HttpsAnswer
 
 MIB = 1024**2
 SECRET = "correct horse battery staple"
-TOLD_NO_MORE = "The kernel host told no more of the browser's HTTPS. It is not recorded from here on."
+TOLD_NO_MORE = "The kernel host ceased to tell of the browser's HTTPS. What that browser loads now is not recorded."
 BEGAN, ENDED = b'{"type":"began"}\n', b'{"type":"ended"}\n'
 
 
@@ -36,8 +37,10 @@ class _Taken(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self.taken_bytes = 0
+        self.asked: list[bytes] = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked.append(await request.aread())
         return httpx2.Response(200, stream=self if request.url.path == "/https" else _Taken(iter(())))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -183,6 +186,17 @@ async def test_a_body_with_the_value_of_a_secret_is_not_kept() -> None:
     run, _ = await listened(iter([BEGAN, said, exchanged(body=body(b"hello")), ENDED]))
     one, other = (record for record in run.records if isinstance(record, Exchanged))
     assert (one.body.kept, one.headers, other.body.kept) == (False, (("X-Key", "[secret KEY]"),), True)
+    assert (one.body.sha256, one.body.size_bytes) == (
+        "",
+        len(f"hello {SECRET}"),
+    )  # a hash would let a short one be guessed
+
+
+async def test_an_answer_that_is_larger_than_the_inside_takes_is_none() -> None:
+    taken = _Taken(iter(()))
+    await door_https.answer(Door(taken), 1, HttpsAnswer(status=200, body=b"x" * 2 * BODY_BYTES))
+    await door_https.answer(Door(taken), 1, HttpsAnswer(status=200, body=b"x" * BODY_BYTES))
+    assert [json.loads(asked)["status"] for asked in taken.asked] == [502, 200]
 
 
 async def test_a_body_that_nobody_saw_has_no_hash() -> None:

@@ -222,9 +222,8 @@ def _may_be(one: Body, other: Body) -> bool:
 def _why_not(body: Body) -> str:
     if body.sha256 or body.size_bytes > BODY_BYTES:
         return f"it has {counted(body.size_bytes, 'byte')}"
-    return (
-        f"of it {counted(body.size_bytes, 'byte')} had come, of a stream, a download or a page that was left, usually"
-    )
+    usually = "of a stream, a download or a page that was left, usually, or of what holds a secret"
+    return f"of it {counted(body.size_bytes, 'byte')} had come, {usually}"
 
 
 class _Answering:

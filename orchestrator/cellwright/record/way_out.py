@@ -104,7 +104,7 @@ class KeptBody(Recorded):
 
     size_bytes: int
     sha256: str
-    """Hash of all of it, 64 hex digits; empty where not all of it was seen."""
+    """Hash of all of it, 64 hex digits; empty where not all of it was seen, or by HTTPS the value of a secret is in it."""
     kept: bool = True
     """True when it is a blob of the run, or empty."""
 

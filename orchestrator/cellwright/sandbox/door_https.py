@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from cellwright.errors import CellwrightError
 from cellwright.sandbox.door import ANSWER_S, Door, bounded
 from cellwright_kernel.wire_https import (
+    HTTPS_ANSWER_BYTES,
     HTTPS_CELL_BYTES,
     HTTPS_LINE_BYTES,
     HTTPS_MESSAGE,
@@ -73,6 +74,8 @@ async def answer(door: Door, number: int, said: HttpsAnswer) -> None:
     """Answer a request that waits; nothing happens when it waits no more."""
     with suppress(CellwrightError):
         body = said.model_dump_json().encode()
+        if len(body) > HTTPS_ANSWER_BYTES:  # of a record made by hand; so that nobody waits for it in vain
+            body = HttpsAnswer(status=502).model_dump_json().encode()
         async with door.request("POST", f"/https/answers/{number}", content=body, whole_s=ANSWER_S) as response:
             await bounded(response, 4096)
 

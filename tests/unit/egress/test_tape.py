@@ -239,7 +239,7 @@ async def test_a_response_that_nobody_saw_the_end_of_is_not_taken_for_an_empty_o
     said = await bench.tape.answer(Request("GET", "x.test", 443, "/", (), "https"), body(b""))
     assert said == (
         "The answer to GET https://x.test:443/ was not kept: of it 0 bytes had come, of a stream, a download or a page that was "
-        "left, usually."
+        "left, usually, or of what holds a secret."
     )
 
 
