@@ -30,8 +30,8 @@ _SETTLED_S: Final = 1.0
 _ICON: Final = "Other"
 """What DevTools calls a request that is none of a page's own."""
 _BEACON: Final = "Ping"
-_MOST_ASKED: Final = 256
-"""Requests that wait for an answer at once; as many as the egress proxy takes connections."""
+_AT_ONCE: Final = 64
+"""Requests that are asked about at once; the others wait for their turn, as those of a page of 500 pictures do."""
 
 
 class Informant:
@@ -126,6 +126,7 @@ class _Looking:
         self._answering: Answering | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[HttpsAnswer]] = {}
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     def look_at(self, url: str) -> None:
         """Look at another browser."""
@@ -199,10 +200,10 @@ class _Looking:
             self.telling.missed(exchanges.missed)
 
     async def _asked(self, request: HttpsRequest, body: HttpsBody, kind: str) -> HttpsAnswer | None:
-        if not self._is_taped:
-            return HttpsAnswer()
-        if len(self._waiting) >= _MOST_ASKED:
-            return None
+        async with self._turns:
+            return await self._answer_to(request, body, kind) if self._is_taped else HttpsAnswer()
+
+    async def _answer_to(self, request: HttpsRequest, body: HttpsBody, kind: str) -> HttpsAnswer | None:
         number = next(self._numbers)
         self._waiting[number] = waiting = asyncio.get_running_loop().create_future()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -75,6 +76,17 @@ async def test_a_request_waits_for_its_answer(informant: Informant, tmp_path: Pa
         assert b'"type":"asked","number":1,' in await lines.get()
         given = await asks.post("/https/answers/1", content=HttpsAnswer(status=201).model_dump_json())
         assert (given.status_code, await waiting) == (204, HttpsAnswer(status=201))
+
+
+async def test_a_thousand_requests_at_once_are_each_answered(informant: Informant) -> None:
+    async with listening(informant, taped=True) as lines:
+        looking = informant._looking
+        assert looking is not None
+        waiting = asyncio.gather(*[looking._asked(ASKED, NOTHING, "Image") for _ in range(1000)])
+        for _ in range(1000):
+            number = json.loads(await lines.get())["number"]
+            assert informant.answer(number, HttpsAnswer(status=200))
+        assert {answer and answer.status for answer in await waiting} == {200}
 
 
 async def test_what_waits_when_nothing_is_asked_about_any_more_goes_out(informant: Informant, tmp_path: Path) -> None:
