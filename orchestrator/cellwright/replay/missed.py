@@ -9,14 +9,19 @@ from __future__ import annotations
 from typing import Final
 
 _NAMED: Final = 3
-"""Most sentences of one cell."""
+"""Most sentences of one cell, unless more are wanted."""
 _ADDRESS_CHARS: Final = 200
 
 
 class Missed:
-    """The sentences since it was asked last; a tape tells them to it."""
+    """The sentences since it was asked last; a tape tells them to it.
 
-    def __init__(self) -> None:
+    Args:
+        most: How many are named.
+    """
+
+    def __init__(self, most: int = _NAMED) -> None:
+        self._most = most
         self._named: dict[str, None] = {}
         self._more = 0
 
@@ -25,7 +30,7 @@ class Missed:
         sentence = with_short_addresses(sentence)
         if sentence in self._named:
             return
-        if len(self._named) < _NAMED:
+        if len(self._named) < self._most:
             self._named[sentence] = None
         else:
             self._more += 1

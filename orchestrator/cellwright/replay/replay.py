@@ -27,6 +27,7 @@ from cellwright.replay.compare import Compared, Side, compare, compare_lost, sho
 from cellwright.replay.files_again import in_place_of, must_fit
 from cellwright.replay.following import Following
 from cellwright.replay.may_differ import MayDiffer
+from cellwright.replay.missed import Missed
 from cellwright.replay.network import masks_of, tape_of
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.screen import LOOKED_AGAIN_S
@@ -35,6 +36,8 @@ from cellwright_kernel.wire import Area, PicturePair
 
 SCREEN_S: Final = 3.0
 """Most seconds that a screen has, after a cell, to show what it showed in the record."""
+_NAMED: Final = 50
+"""Most that is named of where one cell left the record, and most again of what does not count; code decides how often it asks."""
 _SCREEN_AT_LEAST_S: Final = 0.5
 _LOOK_EVERY_S: Final = 0.05
 _OF_THIS_MACHINE: Final = frozenset({"image", "runtime"})
@@ -172,16 +175,14 @@ class _LeftRecord:
     """Where a cell left the recorded network: sentences, and whether each matters."""
 
     def __init__(self) -> None:
-        self._told: list[tuple[str, bool]] = []
+        self._told = {True: Missed(_NAMED), False: Missed(_NAMED)}
 
     def __call__(self, sentence: str, *, matters: bool) -> None:
-        self._told.append((sentence, matters))
+        self._told[matters](sentence, matters=matters)
 
     def taken(self) -> tuple[tuple[str, bool], ...]:
         """Return what came since this was asked last."""
-        told = tuple(self._told)
-        del self._told[: len(told)]  # a thread may tell more meanwhile
-        return told
+        return tuple((sentence, matters) for matters, told in self._told.items() for sentence in told.taken())
 
 
 class _Replaying:

@@ -11,7 +11,7 @@ from tests.unit.replay.conftest import PNG, add_cell
 from cellwright.record import Journal, Run, read_run
 from cellwright.replay.diff import diff
 from cellwright.replay.may_differ import MayDiffer
-from cellwright.replay.replay import Again, replay
+from cellwright.replay.replay import Again, _LeftRecord, replay
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright_kernel.wire import Image, Text
@@ -110,3 +110,14 @@ async def test_a_replay_that_stopped_at_a_cell_is_not_the_same_by_what_comes_lat
     monkeypatch.setattr(builtins, "said", lambda: None)
     lately.says[1] = "words\n"
     assert await lately.replay(run, Again()) == ([(1, "differs")], [(1, "differs")])
+
+
+def test_what_code_asks_for_without_end_is_named_in_bounded_length() -> None:
+    left = _LeftRecord()
+    for number in range(100_000):
+        left(f"GET https://x.test:443/{number}{'a' * 1000} is not in the record.", matters=False)
+    left("POST https://x.test:443/ is not in the record.", matters=True)
+    told = left.taken()
+    assert told[0] == ("POST https://x.test:443/ is not in the record.", True)
+    assert told[-1] == ("99950 more requests had no answer in the record either.", False)
+    assert (len(told), max(len(sentence) for sentence, _ in told) < 300, left.taken()) == (52, True, ())
