@@ -59,6 +59,8 @@ class Loading:
     is_whole: bool = False
     """Whether the body has come to its end, so that Chromium can be asked for it."""
     is_told: bool = False
+    is_left: bool = False
+    """Whether who asked has gone."""
     is_complete: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while all that stood on the wire has been told; that comes on another way than the rest, and may come after it."""
 
@@ -151,10 +153,10 @@ class Exchanges:
                 pass
         return None
 
-    def gone(self, session: str) -> list[Loading]:
-        """A page has gone: return what it had begun to get, and let go of it; of the rest somebody else may tell yet."""
-        of_page = [one for one in self._open.values() if one.session == session and one.hops[-1].response is not None]
-        return [self._ended(loading) for loading in of_page]
+    def gone(self, session: str) -> None:
+        """A page, frame or worker has gone: what it asked for is not waited for, though of a frame's another may tell yet."""
+        for loading in self._open.values():
+            loading.is_left |= loading.session == session
 
     def told(self, loading: Loading) -> None:
         """It has been told: nothing is added to it any more."""
@@ -163,7 +165,8 @@ class Exchanges:
     @property
     def is_answered(self) -> bool:
         """Whether the answer to something has begun to come, and is none that goes on as long as it likes."""
-        return any(loading.hops[-1].response is not None and not loading.is_told for loading in self._open.values())
+        awaited = (loading for loading in self._open.values() if not (loading.is_told or loading.is_left))
+        return any(loading.hops[-1].response is not None for loading in awaited)
 
     def unfinished(self) -> list[Loading]:
         """Return what has not ended, and follow it no longer."""

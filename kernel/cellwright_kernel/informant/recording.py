@@ -92,12 +92,13 @@ class Recording:
             self._look_at(said["sessionId"])
         elif method == "Target.detachedFromTarget":
             self._sessions.discard(said["sessionId"])
-            for left in self._exchanges.gone(said["sessionId"]):
-                self._tell_of(left)
+            self._exchanges.gone(said["sessionId"])
             self._has_moved.set()
         elif method.startswith("Network.") and not self._is_muted:
             if loading := self._exchanges.take(event.get("sessionId", ""), method, said):
-                self._tell_of(loading)
+                task = asyncio.ensure_future(self._told_of(loading))
+                self._asking.add(task)
+                task.add_done_callback(self._asking.discard)
             self._has_moved.set()
 
     async def settle(self, within_s: float) -> None:
@@ -136,11 +137,6 @@ class Recording:
             self._pipe.tell("Network.configureDurableMessages", session, **held)
         self._pipe.tell("Target.setAutoAttach", session, **_ATTACH)
         self._pipe.tell("Runtime.runIfWaitingForDebugger", session)
-
-    def _tell_of(self, loading: Loading) -> None:
-        task = asyncio.ensure_future(self._told_of(loading))
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
 
     async def _told_of(self, loading: Loading) -> None:
         body, is_text = HttpsBody(size_bytes=loading.size_bytes), False

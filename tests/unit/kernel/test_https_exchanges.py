@@ -183,15 +183,18 @@ def test_what_stood_on_the_wire_may_be_told_after_the_end() -> None:
     assert one.headers == (("Set-Cookie", "a=1"),)
 
 
-def test_of_a_page_that_has_gone_it_is_told_what_it_had_begun_to_get_and_nothing_is_followed_any_more() -> None:
+def test_what_a_page_that_has_gone_had_begun_to_get_is_not_waited_for_and_is_told_by_another_or_at_the_end() -> None:
     seen = _Seen()
-    seen.asks("1", "https://shop.test/long")
-    seen("1", "responseReceived", response=response())
-    (loading,) = seen.exchanges.gone("session")
-    assert not loading.wants_body
-    assert places(list(loading.told(HttpsBody(size_bytes=0)))) == [("/long", 200, 0)]
+    for number in ("1", "2"):
+        seen.asks(number, f"https://shop.test/{number}")
+        seen(number, "responseReceived", response=response())
+    assert seen.exchanges.is_answered
+    seen.exchanges.gone("session")
     assert not seen.exchanges.is_answered
-    assert seen.exchanges.gone("session") == []
+    loading = seen.exchanges.take("parent", "Network.loadingFinished", {"requestId": "1"})  # its frame is another's now
+    assert loading is not None
+    assert (loading.session, loading.wants_body) == ("parent", True)
+    assert [left.request_id for left in seen.exchanges.unfinished()] == ["2"]
 
 
 def test_what_never_ends_keeps_nothing_new_from_being_told() -> None:
