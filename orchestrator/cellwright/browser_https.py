@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, assert_never
@@ -44,6 +45,7 @@ _AT_ONCE: Final = 16
 """Requests that are answered at once."""
 _LARGE_BYTES: Final = 256 * 1024
 """Bodies from here on are hashed in a thread: 16 MiB take 10 ms."""
+_ANSWERED: Final = 1000
 _TOPIC: Final = "https"
 _NOT_PASSED_ON: Final = frozenset(
     {"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"}
@@ -70,6 +72,8 @@ class BrowserHttps:
         self._listening: asyncio.Task[None] | None = None  # awaited in `stop`
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._is_ending = self._has_missed = False
+        self._answered = deque[Request](maxlen=_ANSWERED)
+        """By the tape, and not told yet: that may be when it is lifted already."""
 
     async def begin(self, door: Door) -> None:
         """Listen to a kernel host; return once its browser is looked at, or it is known that it is not."""
@@ -159,14 +163,19 @@ class BrowserHttps:
 
     async def _exchanged(self, told: HttpsExchanged) -> None:
         request = self._allowed(told.request)
+        if request is None:
+            return
         cell = self._cell(told.cell)
-        if request is None or not self._outgoing.has_room(cell):
+        is_taped = self._is_taped or request in self._answered
+        with suppress(ValueError):
+            self._answered.remove(request)
+        if not self._outgoing.has_room(cell):
             return
         if told.request_body.size_bytes + told.body.size_bytes > _LARGE_BYTES:
             traffic = await asyncio.to_thread(_traffic, request, told)
         else:
             traffic = _traffic(request, told)
-        self._outgoing.response(traffic, cell, taped=self._is_taped)
+        self._outgoing.response(traffic, cell, taped=is_taped)
 
     async def _answer(self, asked: HttpsAsked, door: Door) -> None:
         try:
@@ -180,6 +189,7 @@ class BrowserHttps:
             return HttpsAnswer()  # where it may not go the way out tells it so
         if asked.is_icon and request.changes_nothing and not self._tape.knows(request):
             return HttpsAnswer(status=404)
+        self._answered.append(request)
         found = await self._tape.answer(request, _body(asked.body), is_beacon=asked.is_beacon)
         if isinstance(found, str):
             said = (("Content-Type", "text/plain; charset=utf-8"),)

@@ -164,6 +164,21 @@ async def test_only_what_is_looked_at_is_answered_as_an_icon() -> None:
     ]
 
 
+async def test_what_the_record_answered_is_marked_so_though_it_is_told_when_the_tape_is_lifted() -> None:
+    tape = Tape((), lambda _: None, lambda _, *, matters: None)  # noqa: ARG005 - nobody is told
+
+    def pieces() -> Iterator[bytes]:
+        yield BEGAN
+        yield json.dumps({"type": "asked", "number": 1, "request": request(), "body": body()}).encode() + b"\n"
+        yield from [b""] * 10
+        tape.lift()
+        yield exchanged()
+        yield exchanged()
+
+    run, _ = await listened(pieces(), tape)
+    assert [one.taped for one in run.records if isinstance(one, Exchanged)] == [True, False]
+
+
 async def test_what_a_sandbox_may_not_reach_is_not_recorded() -> None:
     lies = [{"host": "other.test"}, {"port": 8443}, {"host": "../../etc"}, {"host": "shop.test\u0000"}]
     run, _ = await listened(iter([BEGAN, *(exchanged(request=request(**lie)) for lie in lies), exchanged(), ENDED]))
