@@ -73,6 +73,7 @@ def show_run(run: Run, console: Console) -> None:
 def _print(console: Console, part: RenderableType) -> None:
     """A text goes out as it is: rich would look for places to wrap it, 20 times as long on a run of 5,000 cells."""
     if isinstance(part, Text):
+        part.stylize(part.style)  # without any part of it styled, `render` leaves the style of the whole out
         console.print(Segments(part.render(console, end="\n")), soft_wrap=True, end="")
     else:
         console.print(part)
