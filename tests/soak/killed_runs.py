@@ -24,6 +24,7 @@ from typing import Any, Final, Literal
 
 from cellwright.record import read_run, verify
 from cellwright.record.records import CellClosed, Note
+from tests.soak.killed_gateways import Demo, go_on, serve_and_kill
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "expenses"
 KILLED: Final = 50
@@ -32,8 +33,8 @@ RECORDS: Final = 60
 _COMES_S: Final = 60.0
 _ENDS_S: Final = 180.0
 
-Victim = Literal["orchestrator", "whole tree", "kernel host"]
-VICTIMS: Final[tuple[Victim, ...]] = ("orchestrator", "whole tree", "kernel host")
+Victim = Literal["orchestrator", "whole tree", "kernel host", "gateway"]
+VICTIMS: Final[tuple[Victim, ...]] = ("orchestrator", "whole tree", "kernel host", "gateway")
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,25 @@ def killed_runs(times: int, seed: int) -> list[Killed]:
 
 def killed_run(moment: Moment) -> Killed:
     """Run the demo, kill what is said when it is said, and resume what is left."""
+    return _killed_gateway(moment) if moment.victim == "gateway" else _killed_command(moment)
+
+
+def _killed_gateway(moment: Moment) -> Killed:
+    with tempfile.TemporaryDirectory(prefix="cellwright-killed-") as name:
+        folder, port = Path(name), _free_port()
+        demo = Demo(EXAMPLE / "model.md", EXAMPLE / "expenses.csv", f"http://127.0.0.1:{port}/")
+        runs = folder / "state" / "runs"
+        with _application(folder / "application", port):
+            run = serve_and_kill(demo, folder / "state", lambda: _records(runs) >= moment.records, moment.later_s)
+        if run is None:
+            return Killed(moment, "absent", ())
+        status = read_run(run).status
+        with _application(folder / "application", port):
+            faults = go_on(demo, run)
+        return Killed(moment, status, (*faults, *_demo().faults_of_report(folder / "application"), *_faults_of(run)))
+
+
+def _killed_command(moment: Moment) -> Killed:
     with tempfile.TemporaryDirectory(prefix="cellwright-killed-") as name:
         folder, port = Path(name), _free_port()
         environment = {**os.environ, "CELLWRIGHT_STATE": str(folder / "state")}
@@ -89,9 +109,12 @@ def killed_run(moment: Moment) -> Killed:
             faults.append(f"It ended with {ended.returncode}: {ended.stdout[-3000:]}{ended.stderr[-3000:]}")
         if ended is not None:
             faults += _demo().faults_of_sandbox(folder / "out")
-        if (read_run(run).status, verify(run).status) != ("done", "whole"):
-            faults.append(f"Its run is {read_run(run).status} and {verify(run).status}.")
-        return Killed(moment, status, tuple(faults))
+        return Killed(moment, status, (*faults, *_faults_of(run)))
+
+
+def _faults_of(run: Path) -> list[str]:
+    found = read_run(run).status, verify(run).status
+    return [] if found == ("done", "whole") else [f"Its run is {' and '.join(found)}."]
 
 
 def _run_and_kill(command: list[str], environment: dict[str, str], runs: Path, moment: Moment) -> Path | None:
