@@ -75,3 +75,24 @@ def test_a_value_that_the_run_does_not_keep_is_asked_for(demo: Demo) -> None:
     done = demo.replay(env=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Give the values again: --env EXPENSES_URL=VALUE." in done.stderr
+
+
+def test_with_the_live_network_everything_is_sent_again(demo: Demo, tmp_path: Path) -> None:
+    """To an application that was started anew; one that still has the report shows it, and the cell that sees it is named."""
+    port = demo.url.removesuffix("/").rpartition(":")[2]
+    app = [sys.executable, str(EXAMPLE / "app.py"), "--state", str(tmp_path), "--port", port]
+    with subprocess.Popen(app, stdout=subprocess.PIPE, text=True) as application:
+        try:
+            assert application.stdout is not None
+            assert application.stdout.readline().startswith("ready")
+            first, second = (demo.replay("--network", "live") for _ in range(2))
+        finally:
+            application.terminate()
+    assert (first.returncode, first.stderr, first.stdout.splitlines()[-1].split(" · ")[0]) == (
+        *(0, ""),
+        "same: 7 cells as in the record",
+    )
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert (len(report["entries"]), report["signature"]["points"] >= 40) == (8, True)
+    assert second.returncode == 1
+    assert second.stdout.splitlines()[-1].startswith("differs: first at cell 2")
