@@ -106,6 +106,11 @@ def test_bad_line_in_the_middle_is_named_and_hides_no_other(
             ],
             id="edited",
         ),
+        pytest.param(
+            lambda lines: [line.replace(b'"code":"', b'"code":"# ') for line in lines],
+            [("changed", 5, "does not match its hash; it is of cell 1")],
+            id="code of a cell",
+        ),
     ],
 )
 def test_change_of_whole_records_is_named(
