@@ -20,7 +20,7 @@ from cellwright.attached import Attached
 from cellwright.closing import End, end_run, finish, how_it_ended
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
-from cellwright.egress import Tape
+from cellwright.egress import AllowList, Tape
 from cellwright.errors import SessionBusy, SessionClosed
 from cellwright.executor import Executor
 from cellwright.lease import Lease, lease, or_closed
@@ -95,11 +95,12 @@ class Session:
 
         Raises:
             SandboxUnavailable: No sandbox could be started.
-            UsageError: A secret has no value, or none that can be kept secret.
+            UsageError: A secret has no value, or none that can be kept secret; or an entry of `allow` is none.
         """
         spec, session_id = spec or Spec(), session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
         kept = secrets_of(spec, secrets or {})
+        AllowList.of(spec.allow)  # before there is a run
         is_new = journal is None
         journal = journal or open_run(
             runs,
