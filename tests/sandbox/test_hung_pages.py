@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from tests.ladder import commands_of
-from tests.pages import LANGUAGES, chromium_of, ok
+from tests.pages import LANGUAGES, chromium_of, in_both, ok
 from tests.serving import descendants
 from tests.spare import Spare
 from tests.waiting import GUARD_S, until
@@ -68,18 +68,6 @@ async def session(spare: Spare) -> AsyncIterator[Session]:
     """One each: a language connects only once."""
     async with spare.session() as session:
         yield session
-
-
-async def in_both(spare: Spare, check: Callable[[Session, Language], Awaitable[None]]) -> None:
-    """Check both languages beside each other, in a session each: for what waits, and is not asked how soon it ends."""
-
-    async def in_one(language: Language) -> None:
-        async with spare.session() as session:
-            await check(session, language)
-
-    async with asyncio.TaskGroup() as tasks:
-        for language in LANGUAGES:
-            tasks.create_task(in_one(language), name=language)
 
 
 async def soon(session: Session, language: Language, code: str, within_s: float) -> list[str]:
