@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from cellwright.errors import CellwrightError
@@ -27,8 +29,13 @@ fill({path!r})
 SHOW = "await page.goto('data:text/html,<title>shown</title>'); display(await page.screenshot())"
 
 
-@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm", "/home/agent"])
-async def test_cells_of_both_languages_go_on_when_a_cell_has_filled(folder: str) -> None:
+async def test_cells_of_both_languages_go_on_when_a_cell_has_filled_a_folder() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for folder in ("/tmp", "/dev/shm", "/home/agent"):
+            tasks.create_task(check_filled(folder))
+
+
+async def check_filled(folder: str) -> None:
     async with Session.open(SMALL) as session:
         await _succeeds(session, "kept = 7" + FILL.format(path=f"{folder}/filled"), "python")
         await _succeeds(session, "for _ in range(20): print('x' * 20_000)", "python")

@@ -152,9 +152,9 @@ async def test_a_changed_file_is_found_and_it_stops_there(tmp_path: Path, runs: 
     run = await record(
         spec, runs, "log('ready')", "log(sum(map(int, open('sums.csv').read().split(','))))", "log('end')"
     )
-    replayed = await replay(run, Again(), runs=runs)
-    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 3
-    replayed = await replay(run, Again(files={"sums.csv": tmp_path / "other" / "sums.csv"}), runs=runs)
+    other = Again(files={"sums.csv": tmp_path / "other" / "sums.csv"})
+    same, replayed = await asyncio.gather(replay(run, Again(), runs=runs), replay(run, other, runs=runs))
+    assert [(cell.verdict, cell.reasons, cell.diff) for cell in same.cells] == [("same", (), ())] * 3
     assert verdicts(replayed) == ["same", "differs"]
     assert replayed.divergence is not None
     assert replayed.divergence.number == 2
@@ -164,11 +164,11 @@ async def test_a_changed_file_is_found_and_it_stops_there(tmp_path: Path, runs: 
 
 async def test_a_screen_that_differs_is_found_and_a_masked_one_is_not_looked_at(runs: Path) -> None:
     run = await record(SMALL, runs, DRAW, rest_s=LOOKED_AGAIN_S + 0.2)
-    replayed = await replay(run, Again(), runs=runs)
+    mask = Again(masks=(Area(300, 200, 200, 100),))
+    replayed, masked = await asyncio.gather(replay(run, Again(), runs=runs), replay(run, mask, runs=runs))
     assert replayed.divergence is not None
     (picture,) = replayed.divergence.pictures
     assert (picture.what, picture.areas) == ("screen", (Area(300, 200, 200, 100),))
-    masked = await replay(run, Again(masks=(Area(300, 200, 200, 100),)), runs=runs)
     assert (verdicts(masked), masked.cells[0].reasons) == (["same"], ())
 
 
