@@ -17,9 +17,13 @@ from cellwright.record.records import Exchanged
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 
+def port_of(demo: DoneDemo) -> int:
+    """Return that of the web application, which is gone."""
+    return next(one.port for one in read_run(demo.run).records if isinstance(one, Exchanged))
+
+
 def replay(demo: DoneDemo, *options: str, env: bool = True) -> subprocess.CompletedProcess[str]:
-    port = next(one.port for one in read_run(demo.run).records if isinstance(one, Exchanged))
-    given = ["--env", f"EXPENSES_URL=http://127.0.0.1:{port}/"] if env else []
+    given = ["--env", f"EXPENSES_URL=http://127.0.0.1:{port_of(demo)}/"] if env else []
     line = [sys.executable, "-m", "cellwright", "replay", demo.run.name, *given, *options]
     return subprocess.run(line, env=demo.environment, capture_output=True, text=True, check=False, timeout=ENDS_S)
 
@@ -58,15 +62,14 @@ def test_a_value_that_the_run_does_not_keep_is_asked_for(done_demo: DoneDemo) ->
     assert "Give the values again: --env EXPENSES_URL=VALUE." in done.stderr
 
 
-def test_with_the_live_network_everything_is_sent_again(demo: Demo, tmp_path: Path) -> None:
+def test_with_the_live_network_everything_is_sent_again(done_demo: DoneDemo, tmp_path: Path) -> None:
     """To an application that was started anew; one that still has the report shows it, and the cell that sees it is named."""
-    port = demo.url.removesuffix("/").rpartition(":")[2]
-    app = [sys.executable, str(EXAMPLE / "app.py"), "--state", str(tmp_path), "--port", port]
+    app = [sys.executable, str(EXAMPLE / "app.py"), "--state", str(tmp_path), "--port", str(port_of(done_demo))]
     with subprocess.Popen(app, stdout=subprocess.PIPE, text=True) as application:
         try:
             assert application.stdout is not None
             assert application.stdout.readline().startswith("ready")
-            first, second = (demo.replay("--network", "live") for _ in range(2))
+            first, second = (replay(done_demo, "--network", "live") for _ in range(2))
         finally:
             application.terminate()
     assert (first.returncode, first.stderr, first.stdout.splitlines()[-1].split(" · ")[0]) == (
