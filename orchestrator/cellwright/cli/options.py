@@ -1,6 +1,6 @@
 """What a sandbox may have, said the same way by every command: `run`, `exec`, `serve`.
 
-Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--secret`, `--sandbox`, `--image`, `--runtime`, `--size`, `--no-browser`, `--memory` and
+Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--param`, `--secret`, `--sandbox`, `--image`, `--runtime`, `--size`, `--no-browser`, `--memory` and
 its like, `--deadline`. Flows out: a `Spec`.
 Decided here: how each word is written, and the sentence for one that is not.
 """
@@ -20,6 +20,7 @@ import typer
 from pydantic import ValidationError
 
 from cellwright.cli.limit_words import limits_from
+from cellwright.cli.param_words import params_from
 from cellwright.cli.secret_words import secrets_from, values_of
 from cellwright.errors import UsageError
 from cellwright.sandbox.base import Spec
@@ -35,6 +36,7 @@ _OPTION_OF = {
     "cell_deadline_s": "--deadline",
     "deadline_limit_s": "--deadline-limit",
     "env": "--env",
+    "params": "--param",
     "width": "--size",
     "height": "--size",
     "runtime": "--runtime",
@@ -73,6 +75,15 @@ class SpecOptions:
             "--env",
             metavar="NAME[=VALUE]",
             help="Set a variable in the kernels' environment; NAME alone takes the caller's value. May be repeated.",
+        ),
+    ] = None
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="NAME=VALUE",
+            help='A parameter of the run, which cells find as params["NAME"]: `replay --set` gives it another value. The run keeps '
+            "the value, so it is no place for a secret. May be repeated.",
         ),
     ] = None
     secrets: Annotated[
@@ -180,7 +191,12 @@ class SpecOptions:
             UsageError: An option is not written as it must be, or names a file that is not there.
         """
         _refuse_half_characters(
-            *(self.allow or ()), *map(str, self.files or ()), str(self.out), *(self.env or ()), *(self.secrets or ())
+            *(self.allow or ()),
+            *map(str, self.files or ()),
+            str(self.out),
+            *(self.env or ()),
+            *(self.params or ()),
+            *(self.secrets or ()),
         )
         said: dict[str, Any] = {
             "backend": self.sandbox,
@@ -190,6 +206,7 @@ class SpecOptions:
             "files": self.files and tuple(existing_file(path) for path in self.files),
             "out": _folder(self.out),
             "env": self.env and dict(variable(word) for word in self.env),
+            "params": self.params and params_from(self.params, "--param"),
             "secrets": self.secrets and secrets_from(self.secrets),
             "browser": self.browser,
             "deterministic": self.deterministic,

@@ -94,6 +94,8 @@ def _spec(spec: Mapping[str, JsonValue]) -> str:
     for name in ("allow", "files", "env"):
         if isinstance(value := spec.get(name), list) and value:
             words.append(f"{name}: {', '.join(str(part) for part in value)}")
+    if isinstance(params := spec.get("params"), dict) and params:
+        words.append(f"params: {', '.join(f'{name}={value}' for name, value in params.items())}")
     if spec.get("out"):
         words.append(f"out: {spec['out']}")
     return "; ".join(words)

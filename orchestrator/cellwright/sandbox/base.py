@@ -35,6 +35,26 @@ Environment = Annotated[
 """Variables as a process can have them."""
 
 
+PARAMS_BYTES: Final = 16 * 1024
+"""Most that names and values of parameters may have in all, for the same reason."""
+
+
+def _fit(params: dict[str, str]) -> dict[str, str]:
+    if sum(len(name.encode()) + len(value.encode()) for name, value in params.items()) > PARAMS_BYTES:
+        raise ValueError(f"the parameters have more than {PARAMS_BYTES} bytes; give longer texts as files")
+    return params
+
+
+Params = Annotated[
+    dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")],
+        Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")],
+    ],
+    AfterValidator(_fit),
+]
+"""What a run may have otherwise when it is done again, by name. Not secret: the run keeps the values."""
+
+
 _FRAME_HEIGHT: Final = 100
 """Pixels that the browser's tab strip and toolbar may take; 87 in Chromium 156."""
 
@@ -95,6 +115,8 @@ class Spec(BaseModel):
     """Folder of the caller into which new and changed files of the sandbox's home are copied at close."""
     env: Environment = Field(default_factory=dict)
     """Environment of the kernels, besides what they are born with."""
+    params: Params = Field(default_factory=dict)
+    """Parameters of the run, which cells find as `params`. The run keeps their values, and a replay may have others."""
     deterministic: bool = False
     """Whether a replay is to find what can be fixed as it was: seeds, hashes, time zone, locale."""
     secrets: Annotated[tuple[SecretSpec, ...], AfterValidator(_once)] = ()
