@@ -21,6 +21,7 @@ from rich.text import Text
 
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
+from cellwright.cli.param_words import params_from
 from cellwright.cli.runs import RunArgument
 from cellwright.cli.secret_words import secrets_from, values_of
 from cellwright.cli.show import console_for_output
@@ -93,6 +94,12 @@ def replay_run(
         list[Path] | None,
         typer.Option("--file", metavar="PATH", help="Takes the place of the run's file of this name; may be repeated."),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Another value for a parameter of the run (`--param`); may be repeated."
+        ),
+    ] = None,
     sandbox: Annotated[
         str | None, typer.Option("--sandbox", metavar="BACKEND", help="Another backend than the run's.")
     ] = None,
@@ -119,6 +126,7 @@ def replay_run(
         env=environment_again(recorded, env or ()),
         secrets=secrets_again(recorded, secret or ()),
         files={path.name: path for path in map(options.existing_file, file or ())},
+        params=params_from(set_ or (), "--set"),
         backend=sandbox,
         is_live=network == "live",
     )
@@ -199,7 +207,13 @@ def _print_verdict(replayed: Replayed, again: Again, console: Console) -> None:
         line = Text.assemble(
             (differing.verdict, _STYLE[differing.verdict]), f": first at cell {differing.number}{first}; {said}"
         )
+    line.append(plain(_words_of_set(replayed)))
     console.print(line.append(plain(f" · {replayed.folder}")), soft_wrap=True)
+
+
+def _words_of_set(replayed: Replayed) -> str:
+    params = ", ".join(f"{name} set to {value!r}" for name, value in replayed.params.items())
+    return f", with {params}" if params else ""
 
 
 def _whole(replayed: Replayed) -> dict[str, object]:
@@ -207,6 +221,7 @@ def _whole(replayed: Replayed) -> dict[str, object]:
     return {
         "folder": str(replayed.folder),
         "divergence": differing.number if differing else None,
+        "set": dict(replayed.params),
         "cells": [cell_as_json(cell) for cell in replayed.cells],
     }
 

@@ -1,0 +1,94 @@
+"""Parameters of a run that have other values when it is done again.
+
+Flows in: the values of the record, and those of now. Flows out: a text of the record as the new values may have changed it. Decided
+here: what a value is expected to change: where the old one stands in a text, the new one may stand, line by line: a line is
+either as it was, or has the new value everywhere; and nothing else. An old value inside a longer word or number is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from cellwright.errors import UsageError
+from cellwright.record import Run
+
+_NAME: Final = re.compile(r"\bparams\b")
+
+
+@dataclass(frozen=True)
+class SetValues:
+    """Values that are others than in the record."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Each the old value and the new one."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Name -> the new value, of all that were said, also where it is the old one."""
+
+    def __bool__(self) -> bool:
+        return len(self.pairs) > 0
+
+    def in_text(self, recorded: str) -> str:
+        """Return a text of the record with every old value replaced; an empty one stands nowhere."""
+        new = {old: now for old, now in self.pairs if old}
+        if not new:
+            return recorded
+        alternatives = "|".join(map(_standing_alone, sorted(new, key=len, reverse=True)))  # the longest that fits
+        return re.sub(alternatives, lambda found: new[found[0]], recorded)
+
+
+NO_VALUES: Final = SetValues()
+
+
+def values_of(run: Run) -> dict[str, str]:
+    """Return the parameters of a run; none for one of before there were any."""
+    said = run.info.spec.get("params")
+    return {name: str(value) for name, value in said.items()} if isinstance(said, dict) else {}
+
+
+def set_values(run: Run, given: Mapping[str, str]) -> SetValues:
+    """Return what is different from the record.
+
+    Raises:
+        UsageError: A name is none of the run's parameters.
+    """
+    known = values_of(run)
+    if unknown := sorted(given.keys() - known.keys()):
+        has = ", ".join(sorted(known)) or "none: they are said by `cellwright run --param NAME=VALUE`"
+        raise UsageError(f"--set {unknown[0]}: the run has no such parameter. Nothing ran. It has: {has}.")
+    return SetValues(tuple((known[name], value) for name, value in given.items() if value != known[name]), dict(given))
+
+
+def as_expected(recorded: str, replaced: str, other: str) -> str:
+    """Return the text that a replay is expected to say: of each line of the record the one of two forms that it says.
+
+    Args:
+        recorded: The record's text, what may differ taken out.
+        replaced: The same with the new values.
+        other: What the replay said.
+    """
+    ones, twos = recorded.split("\n"), replaced.split("\n")
+    if recorded == other or len(ones) != len(twos):
+        return recorded if recorded == other else replaced
+    said = set(other.split("\n"))
+    return "\n".join(one if one in said and two not in said else two for one, two in zip(ones, twos, strict=True))
+
+
+def first_cell_that_may_change(run: Run) -> int:
+    """Return the number of the first cell that names `params`: what is seen before it cannot come of a value."""
+    return next((cell.opened.number for cell in run.stored_cells if _NAME.search(cell.opened.code)), 1)
+
+
+def _standing_alone(value: str) -> str:
+    """A pattern for a value that is no part of a longer word or number."""
+    return f"{_edge(value[0], before=True)}{re.escape(value)}{_edge(value[-1], before=False)}"
+
+
+def _edge(end: str, *, before: bool) -> str:
+    if end.isdecimal():
+        return r"(?<!\d)(?<!\d[.,])" if before else r"(?![.,]?\d)"
+    if end.isalpha():
+        return r"(?<![^\W\d_])" if before else r"(?![^\W\d_])"
+    return ""
