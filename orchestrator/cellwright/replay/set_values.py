@@ -15,7 +15,8 @@ from typing import Final
 from cellwright.errors import UsageError
 from cellwright.record import Run
 
-_NAME: Final = re.compile(r"\bparams\b")
+_PARAMS: Final = re.compile(r"\bparams\b")
+_A_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,10 @@ NO_VALUES: Final = SetValues()
 
 
 def values_of(run: Run) -> dict[str, str]:
-    """Return the parameters of a run; none for one of before there were any."""
+    """Return the parameters of a run; none for one of before there were any. A name that is none was made up by somebody."""
     said = run.info.spec.get("params")
-    return {name: str(value) for name, value in said.items()} if isinstance(said, dict) else {}
+    pairs = said.items() if isinstance(said, dict) else ()
+    return {name: value for name, value in pairs if isinstance(value, str) and _A_NAME.fullmatch(name)}
 
 
 def set_values(run: Run, given: Mapping[str, str]) -> SetValues:
@@ -78,7 +80,12 @@ def as_expected(recorded: str, replaced: str, other: str) -> str:
 
 def first_cell_that_may_change(run: Run) -> int:
     """Return the number of the first cell that names `params`: what is seen before it cannot come of a value."""
-    return next((cell.opened.number for cell in run.stored_cells if _NAME.search(cell.opened.code)), 1)
+    return next((cell.opened.number for cell in run.stored_cells if _PARAMS.search(cell.opened.code)), 1)
+
+
+def stands_in(text: str, value: str) -> bool:
+    """Return whether a value stands in a text, and not within a longer word or number; an empty one stands nowhere."""
+    return value != "" and re.search(_standing_alone(value), text) is not None
 
 
 def _standing_alone(value: str) -> str:
