@@ -33,7 +33,10 @@ async def recorded(suite: Path, name: str, *codes: str) -> Path:
         for code in codes:
             await session.execute(code)
     kept = suite / "runs" / name
-    shutil.copytree(session.run_dir, kept)  # as `git checkout` makes it: without what its writer held
+    shutil.copytree(session.run_dir, kept)
+    for folder in kept.iterdir():
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()  # git keeps no folder without files
     return kept
 
 
