@@ -129,6 +129,12 @@ def test_names_that_somebody_made_up_get_into_no_code(made: Made) -> None:
     assert 'params={"one": str(one), "ok": str(ok)})' in cells["prepare"]
 
 
+def test_the_page_names_them(made: Made) -> None:
+    run = of_cells(made, "go('Rome')")
+    assert "parameters" not in written(run, "html")
+    assert "<td>parameters</td><td>city = &#x27;Rome&#x27;</td>" in written(lift(run, {"city": "Rome"}).run, "html")
+
+
 def test_command_tells_what_was_lifted_and_refuses_what_cannot_be(made: Made) -> None:
     run = of_cells(made, "go('Rome')", "// js\ngo('Rome')")
     ask = ["export", str(run.folder), "--out", "-", "--lift", "city=Rome", "--to"]
