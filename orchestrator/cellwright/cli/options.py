@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import wraps
-from inspect import Parameter, signature
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
 from cellwright.cli.limit_words import limits_from
+from cellwright.cli.option_groups import with_options
 from cellwright.cli.param_words import params_from
 from cellwright.cli.secret_words import secrets_from, values_of
 from cellwright.errors import UsageError
@@ -234,23 +232,8 @@ class SpecOptions:
         return values_of(secrets_from(self.secrets or ()))
 
 
-def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that has these options besides its own, and takes them together as its `asked`."""
-    own = signature(command, eval_str=True)
-    kinds = get_type_hints(SpecOptions, include_extras=True)
-    options = [
-        Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=kinds[option.name])
-        for option in fields(SpecOptions)
-    ]
-
-    @wraps(command)
-    def called(**words: Any) -> None:  # noqa: ANN401 - what typer makes of the command line
-        asked = SpecOptions(**{option.name: words.pop(option.name) for option in options})
-        command(**words, asked=asked)
-
-    rest = [parameter for parameter in own.parameters.values() if parameter.name != "asked"]
-    called.__signature__ = own.replace(parameters=[*rest, *options])  # type: ignore[attr-defined]
-    return called
+with_spec_options = with_options(asked=SpecOptions)
+"""Gives a command these options besides its own, and has it take them together as its `asked`."""
 
 
 def languages_from(words: str) -> tuple[Language, ...]:
