@@ -3,7 +3,8 @@
 Flows in: folders of runs, named on pytest's command line or in its settings. Flows out: an item for each; where it fails, what
 `cellwright replay` prints. Decided here: that a replay is a process of its own, so that no event loop, warning filter or signal
 handler of a test suite reaches it; that it passes only with exit status 0, so that a machine which can start no sandbox does
-not pass by leaving it out; and that importing this costs nothing: every pytest of an environment with Cellwright loads it.
+not pass by leaving it out; that importing this costs nothing, and works with any pytest: every one of an environment with Cellwright
+loads it; and that a run's folder is a file to pytest, which would execute the `conftest.py` of a folder: it may be a stranger's.
 """
 
 from __future__ import annotations
@@ -71,13 +72,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Take a folder that was named as a run for one."""
-    if path.resolve() not in _runs(parent.config):
+    runs = _runs(parent.config)
+    if not runs or path.resolve() not in runs:
         return None
     is_below = path.is_relative_to(parent.config.rootpath)
     return _RunFolder.from_parent(parent, path=path, nodeid=None if is_below else path.as_posix())
 
 
-class _RunFolder(pytest.Directory):
+class _RunFolder(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         yield _Replay.from_parent(self, name="replay")
 

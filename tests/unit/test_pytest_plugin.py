@@ -46,6 +46,19 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     assert f"--cellwright {tmp_path / 'nothing'} is not a run: it has no run.json. Nothing was run." in said
 
 
+def test_what_a_stranger_put_into_a_runs_folder_is_not_executed(tmp_path: Path) -> None:
+    run_in(tmp_path / "run")
+    for name in ("conftest.py", "test_own.py", "__init__.py"):
+        (tmp_path / "run" / name).write_text("raise SystemExit('executed outside')")
+    status, said = collected(tmp_path, "--cellwright", "run")
+    assert (status, said.splitlines()[0]) == (0, "run::replay"), said
+
+
+def test_it_loads_with_a_pytest_that_knows_no_folders(tmp_path: Path) -> None:
+    ask = "import pytest; del pytest.Directory; import cellwright.pytest_plugin"
+    assert subprocess.run([sys.executable, "-c", ask], check=False, cwd=tmp_path).returncode == 0
+
+
 def test_loading_it_loads_nothing_else_of_ours() -> None:
     ask = "import sys, pytest; before = set(sys.modules); import cellwright.pytest_plugin; print(*sorted(set(sys.modules) - before))"
     said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
