@@ -2,7 +2,8 @@
 
 Flows in: the values of the record, and those of now. Flows out: a text of the record as the new values may have changed it. Decided
 here: what a value is expected to change: where the old one stands in a text, the new one may stand, line by line: a line is
-either as it was, or has the new value everywhere; and nothing else. An old value inside a longer word or number is none.
+either as it was, or has the new value everywhere; and nothing else. An old value inside a longer word or number is none. And that a
+text stays as it is where that would take too long, or make too much of it: run and values may be a stranger's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from cellwright.record import Run
 
 _PARAMS: Final = re.compile(r"\bparams\b")
 _A_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_MOST_COMPARED: Final = 2**31
+"""Characters of a text, times those of the longest old value in it: 4 s, where every place almost has the value."""
+_MOST_CHARS: Final = 16 * 1024**2
+"""Of a text with the new values in it."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,12 @@ class SetValues:
 
     def in_text(self, recorded: str) -> str:
         """Return a text of the record with every old value replaced; an empty one stands nowhere."""
-        new = {old: now for old, now in self.pairs if old}
-        if not new:
+        new = {old: now for old, now in self.pairs if old and old in recorded}
+        if not new or len(recorded) * max(map(len, new)) > _MOST_COMPARED:
             return recorded
-        alternatives = "|".join(map(_standing_alone, sorted(new, key=len, reverse=True)))  # the longest that fits
-        return re.sub(alternatives, lambda found: new[found[0]], recorded)
+        olds = re.compile("|".join(map(_standing_alone, sorted(new, key=len, reverse=True))))  # the longest that fits
+        more = sum(len(new[found[0]]) - len(found[0]) for found in olds.finditer(recorded))
+        return recorded if len(recorded) + more > _MOST_CHARS else olds.sub(lambda found: new[found[0]], recorded)
 
 
 NO_VALUES: Final = SetValues()
@@ -71,10 +77,13 @@ def as_expected(recorded: str, replaced: str, other: str) -> str:
         replaced: The same with the new values.
         other: What the replay said.
     """
-    ones, twos = recorded.split("\n"), replaced.split("\n")
+    ones, twos, others = recorded.split("\n"), replaced.split("\n"), other.split("\n")
     if recorded == other or len(ones) != len(twos):
         return recorded if recorded == other else replaced
-    said = set(other.split("\n"))
+    if len(ones) == len(others):
+        lines = zip(ones, twos, others, strict=True)
+        return "\n".join(one if one == now else two for one, two, now in lines)
+    said = set(others)  # it differs; this is for who reads where
     return "\n".join(one if one in said and two not in said else two for one, two in zip(ones, twos, strict=True))
 
 

@@ -30,6 +30,8 @@ def is_same(recorded: str, said: str, *pairs: tuple[str, str]) -> bool:
         ("hello Rome", "hello Oslo", ROME),
         ("Rome, Rome_2.csv, 'Rome'", "Oslo, Oslo_2.csv, 'Oslo'", ROME),
         ("title: Rome is old\nRome", "title: Rome is old\nOslo", ROME),  # a line that it did not come into
+        ("Rome\nRome", "Rome\nOslo", ROME),
+        ("Rome\nOslo\nRome", "Oslo\nOslo\nRome", ROME),
         ("hello Rome", "hello Rome", ROME),
         ("3 rows of 13, 3.5 EUR, 1,300, x3", "4 rows of 13, 3.5 EUR, 1,300, x4", (("3", "4"),)),
         ("a b", "b a", (("a", "b"), ("b", "a"))),  # each once
@@ -58,10 +60,19 @@ def test_what_a_value_changes_is_the_same(recorded: str, said: str, pairs: tuple
         ("total 6", "total 8", (("3", "4"),)),
         ("say ''", "say 'x'", (("", "x"),)),
         ("Rome\nRome", "Oslo", ROME),
+        ("Rome\nx", "x\nOslo", ROME),
     ],
 )
 def test_what_it_does_not_change_differs(recorded: str, said: str, pairs: tuple[tuple[str, str], ...]) -> None:
     assert not is_same(recorded, said, *pairs)
+
+
+def test_texts_and_values_that_would_take_long_or_grow_without_end_stay_as_they_are() -> None:
+    dots = "." * 1024**2
+    almost = f"{dots}{'.' * 4000}!"
+    assert SetValues((("." * 4000 + "!", "x"), ("-", "y"))).in_text(almost) == almost
+    assert SetValues(((".", "x" * 2000),)).in_text(dots) == dots
+    assert SetValues(((".", "xy"),)).in_text(dots[:100]) == "xy" * 100
 
 
 def test_a_value_that_was_set_to_what_it_was_changes_nothing() -> None:
