@@ -14,6 +14,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final
 
 from cellwright.counted import counted
@@ -27,6 +28,8 @@ from cellwright_kernel.wire import CODE_BYTES
 _OTHER_ENDS: Final = "\r\f\v\0"
 """Python counts lines by other marks than people do."""
 _PARAM: Final = re.compile(r"\bparams\[[^\]\n]*\]")
+_GIVEN: Final = re.compile(r"^\s*params\s*=(?!=)|\bas\s+params\b", re.MULTILINE)
+"""What gives `params` a meaning in code that cannot be parsed."""
 _DOCUMENTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -86,7 +89,7 @@ def lift(run: Run, literals: Mapping[str, str]) -> Lifted:
 def _refuse_other_params(codes: Mapping[int, str]) -> None:
     for number, code in codes.items():
         tree = _parsed(code)
-        if tree is not None and any(map(_gives_params_a_meaning, ast.walk(tree))):
+        if _GIVEN.search(code) if tree is None else any(map(_gives_params_a_meaning, ast.walk(tree))):
             raise UsageError(
                 f"Cell {number} gives `params` a meaning of its own. Nothing was written, and nothing can be lifted."
             )
@@ -99,7 +102,11 @@ def _gives_params_a_meaning(node: ast.AST) -> bool:
         case ast.FunctionDef(name="params") | ast.AsyncFunctionDef(name="params") | ast.ClassDef(name="params"):
             return True
         case ast.alias(name=name, asname=other):
-            return (other or name) == "params"
+            return (other or name.partition(".")[0]) == "params"
+        case ast.ExceptHandler(name="params") | ast.MatchAs(name="params") | ast.MatchStar(name="params"):
+            return True
+        case ast.MatchMapping(rest="params"):
+            return True
         case _:
             return False
 
@@ -128,11 +135,11 @@ def _lifted(code: str, literals: Mapping[str, str]) -> tuple[str, list[str]]:
     finding = _Finding(literals, tree)
     try:
         wanted = ast.dump(finding.visit(tree))
-    except RecursionError:
+        new = _replaced(code, finding.found)
+        again = _parsed(new)
+        is_same = again is not None and ast.dump(again) == wanted
+    except (RecursionError, ValueError):  # nested deeply, or a number that is too long to be written
         return code, []
-    new = _replaced(code, finding.found)
-    again = _parsed(new)
-    is_same = again is not None and ast.dump(again) == wanted
     return (new, [one.name for one in finding.found]) if is_same else (code, [])
 
 
@@ -160,15 +167,15 @@ class _Finding(ast.NodeTransformer):
 
     def __init__(self, literals: Mapping[str, str], tree: ast.Module) -> None:
         self._literals = literals
-        self._documenting = [
-            node.body[0].value
+        self._documenting = {
+            id(node.body[0].value)
             for node in ast.walk(tree)
             if isinstance(node, _DOCUMENTED) and isinstance(node.body[0], ast.Expr)
-        ]
+        }
         self.found: list[_Found] = []
 
     def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.JoinedStr | ast.pattern) or any(node is one for one in self._documenting):
+        if isinstance(node, ast.JoinedStr | ast.pattern) or id(node) in self._documenting:
             return node
         return self._constant(node) if isinstance(node, ast.Constant) else self.generic_visit(node)
 
@@ -185,21 +192,23 @@ def _in_place_of(value: object, name: str, literal: str) -> str | None:
     """Return what takes a value's place; None where the literal is another."""
     if isinstance(value, str):
         return f'params["{name}"]' if value == literal else None
-    if type(value) not in {int, float}:
+    kind = int if type(value) is int else float
+    if type(value) is not kind:
         return None
     try:
-        number = ast.literal_eval(literal)
+        number, will_be = ast.literal_eval(literal), kind(literal)  # `0x10` is a number, and int() does not read it
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
-    if type(number) is not type(value) or number != value:
+    if type(number) is not kind or not number == will_be == value:
         return None
-    return f'{type(number).__name__}(params["{name}"])'
+    return f'{kind.__name__}(params["{name}"])'
 
 
 def _replaced(code: str, found: list[_Found]) -> str:
-    lines = code.encode().split(b"\n")
-    for one in sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset), reverse=True):
-        first, last = one.node.lineno - 1, (one.node.end_lineno or 0) - 1
-        end = lines[last][one.node.end_col_offset or 0 :]
-        lines[first : last + 1] = [lines[first][: one.node.col_offset] + one.by.encode() + end]
-    return b"\n".join(lines).decode()
+    data = code.encode()
+    begins = [0, *accumulate(len(line) + 1 for line in data.split(b"\n"))]
+    pieces, end = [], 0
+    for one in sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)):
+        pieces += [data[end : begins[one.node.lineno - 1] + one.node.col_offset], one.by.encode()]
+        end = begins[(one.node.end_lineno or 0) - 1] + (one.node.end_col_offset or 0)
+    return b"".join([*pieces, data[end:]]).decode()

@@ -56,6 +56,7 @@ def test_where_python_has_the_literal_the_parameter_stands(made: Made, code: str
         ("go(3, 3.0, '3', 13, True)", "3", 'go(int(params["n"]), 3.0, params["n"], 13, True)'),
         ("go(1.5, 1, -1.5)", "1.5", 'go(float(params["n"]), 1, -float(params["n"]))'),
         ("go(0x10, 16)", "16", 'go(int(params["n"]), int(params["n"]))'),
+        ("go(1000, 1_000)", "1_000", 'go(int(params["n"]), int(params["n"]))'),
         ("go(1, True)", "1", 'go(int(params["n"]), True)'),
     ],
 )
@@ -91,12 +92,31 @@ def test_a_literal_that_stands_nowhere_is_refused(made: Made, code: str) -> None
         "for params in (): 1",
         "def params(): 1",
         "(params := 1)",
+        "try: 1\nexcept ValueError as params: 1",
+        "import params.own",
+        "!echo\nparams = {}",
+        "!echo\nimport x as params",
+        "match 1:\n    case params: 1",
+        "match 1:\n    case [*params]: 1",
+        "match 1:\n    case {**params}: 1",
     ],
 )
 def test_where_params_means_something_else_nothing_is_lifted(made: Made, other: str) -> None:
     run = of_cells(made, "go('Rome')", other)
     with pytest.raises(UsageError, match="Cell 2 gives `params` a meaning of its own"):
         lift(run, {"city": "Rome"})
+
+
+@pytest.mark.parametrize("literal", ["0x10", "(16)", "16 # x"])
+def test_a_number_that_int_does_not_read_is_not_lifted(made: Made, literal: str) -> None:
+    with pytest.raises(UsageError, match="no Python cell has the literal"):
+        lift(of_cells(made, "go(16)"), {"n": literal})
+
+
+def test_code_that_cannot_be_compared_stays_and_takes_no_time(made: Made) -> None:
+    strange = (f"x = 0x{'f' * 5000}\ngo('Rome')", "def f():1\n" * 6000, "'Rome'," * 8000)
+    lifted = lift(of_cells(made, *strange), {"city": "Rome"})
+    assert codes(lifted) == [strange[0], strange[1], 'params["city"],' * 8000]
 
 
 def test_an_argument_of_that_name_or_a_variable_of_javascript_is_no_other_meaning(made: Made) -> None:
