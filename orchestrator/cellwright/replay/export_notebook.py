@@ -38,7 +38,7 @@ _TICKS: Final = re.compile(r"`+")
 _STREAM_OF: Final = {"stdout": "stdout", "log": "stdout", "stderr": "stderr", "notice": "stderr"}
 _OK: Final = "ok"
 _DEFINED: Final = frozenset(
-    "browser clipboard context display log page params prepare pyautogui screen secrets time ui get_ipython".split()
+    "browser clipboard context display log page params prepare pyautogui screen secrets time ui get_ipython In Out".split()
 )
 """Names that cells find defined."""
 
@@ -106,8 +106,21 @@ def _heading(run: Run) -> dict[str, Any]:
 
 def _variables(params: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return name -> the variable that says it, and its value. One that would hide a name of the cells' is called otherwise."""
-    taken = {*keyword.kwlist, *dir(builtins), *_DEFINED}
-    return {name: (f"{name}_param" if name in taken else name, value) for name, value in params.items()}
+    hiding = {
+        *keyword.kwlist,
+        *dir(builtins),
+        *_DEFINED,
+        *(name for name in params if name.startswith("_")),
+    }  # IPython's own
+    taken = {*hiding, *params}
+    variables: dict[str, tuple[str, str]] = {}
+    for name, value in params.items():
+        variable = name
+        while variable in (hiding if variable == name else taken):
+            variable += "_param"
+        taken.add(variable)
+        variables[name] = variable, value
+    return variables
 
 
 def _parameters(variables: Mapping[str, tuple[str, str]]) -> dict[str, Any]:

@@ -149,6 +149,20 @@ def test_names_that_somebody_made_up_get_into_no_code(made: Made) -> None:
     assert 'params={"one": str(one), "ok": str(ok)})' in cells["prepare"]
 
 
+def test_each_parameter_has_a_variable_of_its_own_in_a_notebook(made: Made) -> None:
+    run = lift(of_cells(made, "1"), {"one": "1"}).run
+    given = ("id", "id_param", "_x", "_x_param", "__builtins__", "In", "class", "match")
+    expected = {name: f"of {name}" for name in given}
+    run.info.spec["params"] = dict(expected.items())
+    source = {cell["id"]: cell["source"] for cell in json.loads(written(run, "ipynb"))["cells"]}
+    said: dict[str, str] = {}
+    exec(source["parameters"], said)  # noqa: S102 - ours
+    begin = source["prepare"].index("params=") + len("params=")
+    assert eval(source["prepare"][begin:-1], said) == expected  # noqa: S307 - ours
+    assert {"id_param", "match"} < said.keys()
+    assert not {"id", "In", "_x"} & said.keys()
+
+
 def test_the_page_names_them(made: Made) -> None:
     run = of_cells(made, "go('Rome')")
     assert "parameters" not in written(run, "html")
