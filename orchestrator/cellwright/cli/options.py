@@ -40,6 +40,7 @@ _OPTION_OF = {
     "runtime": "--runtime",
 }
 _LANGUAGES: dict[str, Language] = {"py": "python", "python": "python", "js": "javascript", "javascript": "javascript"}
+_GIVEN_CHARS = 200
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -220,7 +221,8 @@ class SpecOptions:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
             name = _OPTION_OF.get(name.partition(".")[0], name)
-            given = "" if name == "--env" else f" (given: {first['input']!r})"  # a value is nobody else's business
+            input_ = repr(first["input"])[:_GIVEN_CHARS]
+            given = "" if name == "--env" else f" (given: {input_})"  # a value is nobody else's business
             raise UsageError(f"{name}: {first['msg']}{given}. Nothing was started.") from error
 
     def secret_values(self) -> dict[str, str]:
