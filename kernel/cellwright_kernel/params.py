@@ -11,11 +11,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, NoReturn
 
 WHERE: Final = "CELLWRIGHT_PARAMS"
 """The variable: one object of JSON. The JavaScript kernel reads it, too."""
+
+
+class _Params(dict[str, str]):
+    """A dict that stays as it is, so that `json.dumps` and what else wants a dict takes it; a copy is a plain one."""
+
+    def _stays(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("params does not support item assignment: a run's parameters stay as they are")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _stays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
 
 
 def environment(params: Mapping[str, str]) -> dict[str, str]:
@@ -26,4 +37,4 @@ def environment(params: Mapping[str, str]) -> dict[str, str]:
 def given() -> dict[str, Mapping[str, str]]:
     """Return `params` under its name, read-only; nothing where there are none."""
     said = os.environ.get(WHERE)
-    return {} if said is None else {"params": MappingProxyType(json.loads(said))}
+    return {} if said is None else {"params": _Params(json.loads(said))}
