@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from cellwright.errors import UsageError
 from cellwright.plain import plain
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+from cellwright.sandbox.base import PARAM_NAME
 
 
 def params_from(words: Sequence[str], option: str) -> dict[str, str]:
@@ -24,7 +23,7 @@ def params_from(words: Sequence[str], option: str) -> dict[str, str]:
     params: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not equals or not _NAME.fullmatch(name):
+        if not equals or not re.fullmatch(PARAM_NAME, name):
             raise UsageError(
                 f"{option} {plain(word[:80])!r} names no parameter. Nothing was started. Write NAME=VALUE, with a name of letters, digits and _."
             )

@@ -174,13 +174,8 @@ def _print_verdict(replayed: Replayed, again: Again, console: Console) -> None:
         line = Text.assemble(
             (differing.verdict, _STYLE[differing.verdict]), f": first at cell {differing.number}{first}; {said}"
         )
-    line.append(plain(_words_of_set(replayed)))
+    line.append(plain(replayed.words_of_params))
     console.print(line.append(plain(f" · {replayed.folder}")), soft_wrap=True)
-
-
-def _words_of_set(replayed: Replayed) -> str:
-    params = ", ".join(f"{name} set to {value!r}" for name, value in replayed.params.items())
-    return f", with {params}" if params else ""
 
 
 def _whole(replayed: Replayed) -> dict[str, object]:

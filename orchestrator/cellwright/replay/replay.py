@@ -97,6 +97,12 @@ class Replayed:
         """The first cell that is not the same; None when all are."""
         return next((cell for cell in self.cells if cell.verdict != "same"), None)
 
+    @property
+    def words_of_params(self) -> str:
+        """What was set, to stand behind a verdict; empty where nothing was."""
+        said = ", ".join(f"{name} set to {value!r}" for name, value in self.params.items())
+        return f", with {said}" if said else ""
+
 
 async def replay(
     run: Run,

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from cellwright.errors import UsageError
 from cellwright.record import Run
+from cellwright.sandbox.base import PARAM_NAME
 
 _PARAMS: Final = re.compile(r"\bparams\b")
-_A_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MOST_COMPARED: Final = 2**31
 """Characters of a text, times those of the longest old value in it: 4 s, where every place almost has the value."""
 _MOST_CHARS: Final = 16 * 1024**2
@@ -30,8 +30,6 @@ class SetValues:
 
     pairs: tuple[tuple[str, str], ...] = ()
     """Each the old value and the new one."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Name -> the new value, of all that were said, also where it is the old one."""
 
     def __bool__(self) -> bool:
         return len(self.pairs) > 0
@@ -53,7 +51,7 @@ def values_of(run: Run) -> dict[str, str]:
     """Return the parameters of a run; none for one of before there were any. A name that is none was made up by somebody."""
     said = run.info.spec.get("params")
     pairs = said.items() if isinstance(said, dict) else ()
-    return {name: value for name, value in pairs if isinstance(value, str) and _A_NAME.fullmatch(name)}
+    return {name: value for name, value in pairs if isinstance(value, str) and re.fullmatch(PARAM_NAME, name)}
 
 
 def set_values(run: Run, given: Mapping[str, str]) -> SetValues:
@@ -66,7 +64,7 @@ def set_values(run: Run, given: Mapping[str, str]) -> SetValues:
     if unknown := sorted(given.keys() - known.keys()):
         has = ", ".join(sorted(known)) or "none: they are said by `cellwright run --param NAME=VALUE`"
         raise UsageError(f"--set {unknown[0]}: the run has no such parameter. Nothing ran. It has: {has}.")
-    return SetValues(tuple((known[name], value) for name, value in given.items() if value != known[name]), dict(given))
+    return SetValues(tuple((known[name], value) for name, value in given.items() if value != known[name]))
 
 
 def as_expected(recorded: str, replaced: str, other: str) -> str:

@@ -35,6 +35,8 @@ Environment = Annotated[
 """Variables as a process can have them."""
 
 
+PARAM_NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,63}"
+"""A name of a parameter, as a pattern; it may stand in code."""
 PARAMS_BYTES: Final = 16 * 1024
 """Most that names and values of parameters may have in all, for the same reason."""
 
@@ -47,7 +49,7 @@ def _fit(params: dict[str, str]) -> dict[str, str]:
 
 Params = Annotated[
     dict[
-        Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")],
+        Annotated[str, StringConstraints(pattern=f"^{PARAM_NAME}$")],
         Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")],
     ],
     AfterValidator(_fit),
