@@ -204,8 +204,8 @@ class Host:
             **(self._desktop.environment() if self._desktop else {}),
             **({WHERE: str(self.secrets.socket)} if self.secrets else {}),
             **(repeatable.environment() if self._settings.deterministic else {}),
-            **params.environment(self._settings.params),
-            **self._settings.env,
+            **{name: value for name, value in self._settings.env.items() if name != params.WHERE},
+            **params.environment(self._settings.params),  # the run's word for what cells found
         }
 
     def _screen_changed(self) -> bool:

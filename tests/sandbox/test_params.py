@@ -67,6 +67,15 @@ async def test_a_session_without_any_has_no_such_name(runs: Path) -> None:
         assert (await session.execute("typeof params", language="javascript")).text == "'undefined'"
 
 
+@pytest.mark.parametrize(("params", "is_there"), [({"city": "Rome"}, "Rome"), ({}, "None")])
+async def test_a_variable_of_the_callers_does_not_take_their_place(
+    runs: Path, params: dict[str, str], is_there: str
+) -> None:
+    spec = Spec(browser=False, params=params, env={"CELLWRIGHT_PARAMS": "junk"})
+    async with Session.open(spec, runs=runs) as session:
+        assert (await session.execute("log(globals().get('params', {}).get('city'))")).text == is_there
+
+
 async def test_with_another_value_what_it_changes_is_the_same_and_what_it_should_not_is_told(runs: Path) -> None:
     run = await recorded(
         runs,
