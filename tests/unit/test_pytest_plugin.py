@@ -59,6 +59,17 @@ def test_it_loads_with_a_pytest_that_knows_no_folders(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", ask], check=False, cwd=tmp_path).returncode == 0
 
 
+def test_pytest_does_not_warn_a_program_that_imported_us_before_it(tmp_path: Path) -> None:
+    """It marks all that is installed with a plugin, as this `conftest.py` does."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\npytest.register_assert_rewrite('cellwright', 'cellwright_kernel')\n"
+    )
+    begin = "import cellwright, cellwright_kernel, pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:asyncio']))"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", begin], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout + done.stderr
+
+
 def test_loading_it_loads_nothing_else_of_ours() -> None:
     ask = "import sys, pytest; before = set(sys.modules); import cellwright.pytest_plugin; print(*sorted(set(sys.modules) - before))"
     said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
