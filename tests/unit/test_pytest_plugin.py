@@ -65,8 +65,10 @@ def test_pytest_does_not_warn_a_program_that_imported_us_before_it(tmp_path: Pat
     (tmp_path / "conftest.py").write_text(
         "import pytest\npytest.register_assert_rewrite('cellwright', 'cellwright_kernel')\n"
     )
-    begin = "import cellwright, cellwright_kernel, pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:asyncio']))"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", begin], cwd=tmp_path, capture_output=True, check=False)
+    begin = (
+        "import cellwright, cellwright_kernel, pytest, sys; sys.exit(pytest.main(['-W', 'error', '-p', 'no:asyncio']))"
+    )
+    done = subprocess.run([sys.executable, "-c", begin], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout + done.stderr
 
 
