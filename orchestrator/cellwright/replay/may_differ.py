@@ -131,7 +131,8 @@ class MayDiffer:
         recorded, said = self.plain(*one), self.plain(*other)
         if not self._values:
             return recorded, said
-        replaced = self.plain(self._values.in_text(one[0]), one[1]).text  # first: a rule might take the old value out
+        # replaced first: a rule might take the old value out
+        replaced = [self.plain(text, one[1]).text for text in self._values.in_texts(one[0])]
         return replace(recorded, text=as_expected(recorded.text, replaced, said.text)), said
 
 

@@ -9,8 +9,9 @@ text stays as it is where that would take too long, or make too much of it: run 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Final
 
 from cellwright.errors import UsageError
@@ -22,6 +23,8 @@ _MOST_COMPARED: Final = 2**31
 """Characters of a text, times those of the longest old value in it: 4 s, where every place almost has the value."""
 _MOST_CHARS: Final = 16 * 1024**2
 """Of a text with the new values in it."""
+_MOST_WAYS: Final = 8
+"""In which values are replaced, where several had the same."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,20 @@ class SetValues:
     def __bool__(self) -> bool:
         return len(self.pairs) > 0
 
-    def in_text(self, recorded: str) -> str:
-        """Return a text of the record with every old value replaced; an empty one stands nowhere."""
-        new = {old: now for old, now in self.pairs if old and old in recorded}
+    def in_texts(self, recorded: str) -> tuple[str, ...]:
+        """Return a text of the record with every old value replaced, once for each way: two that were the same may be two now.
+
+        An empty one stands nowhere.
+        """
+        new: dict[str, list[str]] = {}
+        for old, now in self.pairs:
+            if old and old in recorded and now not in new.setdefault(old, []):
+                new[old].append(now)
         if not new or len(recorded) * max(map(len, new)) > _MOST_COMPARED:
-            return recorded
+            return (recorded,)
         olds = re.compile("|".join(map(_standing_alone, sorted(new, key=len, reverse=True))))  # the longest that fits
-        more = sum(len(new[found[0]]) - len(found[0]) for found in olds.finditer(recorded))
-        return recorded if len(recorded) + more > _MOST_CHARS else olds.sub(lambda found: new[found[0]], recorded)
+        ways = (dict(zip(new, way, strict=True)) for way in islice(product(*new.values()), _MOST_WAYS))
+        return tuple(_replaced(recorded, olds, way) for way in ways)
 
 
 NO_VALUES: Final = SetValues()
@@ -67,27 +76,35 @@ def set_values(run: Run, given: Mapping[str, str]) -> SetValues:
     return SetValues(tuple((known[name], value) for name, value in given.items() if value != known[name]))
 
 
-def as_expected(recorded: str, replaced: str, other: str) -> str:
-    """Return the text that a replay is expected to say: of each line of the record the one of two forms that it says.
+def as_expected(recorded: str, replaced: Sequence[str], other: str) -> str:
+    """Return the text that a replay is expected to say: of each line of the record the one of its forms that it says.
 
     Args:
         recorded: The record's text, what may differ taken out.
-        replaced: The same with the new values.
+        replaced: The same with the new values, in each way.
         other: What the replay said.
     """
-    ones, twos, others = recorded.split("\n"), replaced.split("\n"), other.split("\n")
-    if recorded == other or len(ones) != len(twos):
-        return recorded if recorded == other else replaced
+    if other in (recorded, *replaced):
+        return other
+    ones, others = recorded.split("\n"), other.split("\n")
+    ways = [lines for text in replaced if len(lines := text.split("\n")) == len(ones)]
+    if not ways:
+        return replaced[0]
     if len(ones) == len(others):
-        lines = zip(ones, twos, others, strict=True)
-        return "\n".join(one if one == now else two for one, two, now in lines)
+        each = zip(others, ones, *ways, strict=True)
+        return "\n".join(now if now in forms else forms[1] for now, *forms in each)
     said = set(others)  # it differs; this is for who reads where
-    return "\n".join(one if one in said and two not in said else two for one, two in zip(ones, twos, strict=True))
+    return "\n".join(one if one in said and two not in said else two for one, two in zip(ones, ways[0], strict=True))
 
 
 def first_cell_that_may_change(run: Run) -> int:
     """Return the number of the first cell that names `params`: what is seen before it cannot come of a value."""
     return next((cell.opened.number for cell in run.stored_cells if _PARAMS.search(cell.opened.code)), 1)
+
+
+def _replaced(recorded: str, olds: re.Pattern[str], new: Mapping[str, str]) -> str:
+    more = sum(len(new[found[0]]) - len(found[0]) for found in olds.finditer(recorded))
+    return recorded if len(recorded) + more > _MOST_CHARS else olds.sub(lambda found: new[found[0]], recorded)
 
 
 def stands_in(text: str, value: str) -> bool:
