@@ -6,6 +6,7 @@ Decided here: the fields of the Spec, and the two Protocols that every backend i
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
@@ -38,12 +39,12 @@ Environment = Annotated[
 PARAM_NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,63}"
 """A name of a parameter, as a pattern; it may stand in code."""
 PARAMS_BYTES: Final = 16 * 1024
-"""Most that names and values of parameters may have in all, for the same reason."""
+"""Most that parameters may have as JSON, for the same reason: a control character has six there."""
 
 
 def _fit(params: dict[str, str]) -> dict[str, str]:
-    if sum(len(name.encode()) + len(value.encode()) for name, value in params.items()) > PARAMS_BYTES:
-        raise ValueError(f"the parameters have more than {PARAMS_BYTES} bytes; give longer texts as files")
+    if len(json.dumps(params, ensure_ascii=False).encode()) > PARAMS_BYTES:
+        raise ValueError(f"the parameters have more than {PARAMS_BYTES} bytes as JSON; give longer texts as files")
     return params
 
 

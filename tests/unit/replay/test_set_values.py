@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
+from pydantic import ValidationError
 from tests.unit.replay.conftest import add_cell
 
 from cellwright.errors import UsageError
@@ -90,6 +91,12 @@ def test_replay_has_the_runs_values_but_for_those_that_are_set() -> None:
     assert spec_again(run, Again(params={"n": "4"})).params == {"city": "Rome", "n": "4"}
     with pytest.raises(UsageError, match=r"--set: .*more than 16384 bytes.* Nothing ran"):
         spec_again(run, Again(params={"n": "4" * 20_000}))
+
+
+def test_parameters_are_bounded_as_they_reach_the_sandbox() -> None:
+    assert len(Spec(params={"a": "ü" * 8000}).params["a"]) == 8000
+    with pytest.raises(ValidationError, match="more than 16384 bytes as JSON"):
+        Spec(params={"a": "\x01" * 3000})
 
 
 def test_a_run_of_before_there_were_parameters_is_read_and_has_none() -> None:
