@@ -351,6 +351,8 @@ class HostSettings(Value):
     """File with a filter of system calls as BPF, which the kernel host takes on first of all. Absent: it has one already."""
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""
+    params: dict[str, str] = {}
+    """What cells find as `params`, by name."""
     deterministic: bool = False
     """Whether what can be fixed is (`repeatable.py`): seeds, hashes, time zone, locale."""
     secrets: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from cellwright.gateway.execute import SESSION_ID, check_session_id
 from cellwright.gateway.waiter import cell_answer, waiting
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
-from cellwright.sandbox.base import Environment, SandboxInfo
+from cellwright.sandbox.base import Environment, Params, SandboxInfo
 from cellwright.sandbox.door import FILE_BYTES
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, FileInfo, Language
@@ -56,6 +56,8 @@ class SessionRequest(BaseModel):
     """Whether Chromium is there."""
     allow: tuple[str, ...] | None = None
     env: Environment | None = None
+    params: Params | None = None
+    """Parameters of its run, which cells find as `params`; the run keeps the values."""
     cell_deadline_s: float | None = Field(default=None, gt=0, le=3600)
     deadline_limit_s: float | None = Field(default=None, gt=0, le=86400)
     """Most seconds that a cell may ask for."""
