@@ -16,8 +16,8 @@ HOST_FOLDER: Final = "/run/kernel-host"
 """The kernel host's own: sockets, logs and Chromium's profile, where a cell that fills /tmp does not meet them."""
 
 BROWSER_FOLDER: Final = "/run/browser"
-"""Chromium's own, for temporary files and some of the memory that its processes share (most is in none): where a cell had
-filled /dev/shm, it ended or loaded no page."""
+"""Chromium's own, for what it would put into /tmp, and into /dev/shm, both of which a cell can fill. Chromium 156 keeps most of
+what its processes share in no folder; earlier ones ended, or loaded no page, without room in /dev/shm."""
 
 ENVIRONMENT: Final = {
     "PATH": "/opt/cellwright/bin:/usr/local/bin:/usr/bin:/bin",
