@@ -96,6 +96,11 @@ def is_upgrade(request: h11.Request) -> bool:
     )
 
 
+def is_websocket(request: h11.Request) -> bool:
+    """Return whether what an upgrade asks for may be a WebSocket."""
+    return any(name == b"upgrade" and b"websocket" in _tokens(value) for name, value in request.headers)
+
+
 def _tokens(value: bytes) -> set[bytes]:
     return {token.strip().lower() for token in value.split(b",")}
 
