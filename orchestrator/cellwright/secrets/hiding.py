@@ -18,6 +18,8 @@ _CUT: Final = re.compile(r"(\[\.\.\. [^\]]* \.\.\.\])")
 """How the inside marks a cut."""
 _LEAST_CUT: Final = 4
 """Characters of a value that count as a part of it beside a cut."""
+_PART_BYTES: Final = 1024 * 1024
+_MOST_UTF8: Final = 4
 _WRAPPING: Final = str.maketrans("", "", "\r\n")
 
 
@@ -61,6 +63,20 @@ class Hider:
         """Return the name of a secret whose value stands in bytes as it is; None when none does."""
         return next((name for name, raw in self._raw.items() if raw in data), None)
 
+    def said_in(self, data: bytes) -> str | None:
+        """Return the name of a secret whose value a file says, in any form that is found in texts; None when none does.
+
+        The file is read in parts, so that others have their turn meanwhile; what is no text is looked through as if it were.
+        """
+        if not self._forms:
+            return None
+        overlap = self._most * _MOST_UTF8
+        for at in range(0, max(len(data), 1), _PART_BYTES):
+            text = data[at : at + _PART_BYTES + overlap].decode(errors="replace")
+            if (name := self._found_in_text(text)) is not None:
+                return name
+        return None
+
     def stream(self) -> Stream:
         """Return what hides values in a text that comes in pieces."""
         return Stream(self)
@@ -71,6 +87,13 @@ class Hider:
             if text[at] in self._by_first and any(form.may_begin(text[at:]) for form in self._by_first[text[at]]):
                 return len(text) - at
         return 0
+
+    def _found_in_text(self, text: str) -> str | None:
+        squeezed = text.replace("\\r", "").replace("\\n", "").translate(_WRAPPING)
+        for instead, form in self._forms:
+            if form.hint in (squeezed if form.is_base64 else text) and form.pattern.search(text):
+                return instead.removeprefix("[secret ").removesuffix("]")
+        return None
 
     def _begun(self, text: str) -> int:
         text, breaks = text.rstrip("\n"), len(text) - len(text.rstrip("\n"))
