@@ -19,7 +19,6 @@ _CUT: Final = re.compile(r"(\[\.\.\. [^\]]* \.\.\.\])")
 _LEAST_CUT: Final = 4
 """Characters of a value that count as a part of it beside a cut."""
 _PART_BYTES: Final = 1024 * 1024
-_MOST_UTF8: Final = 4
 _WRAPPING: Final = str.maketrans("", "", "\r\n")
 
 
@@ -66,15 +65,18 @@ class Hider:
     def said_in(self, data: bytes) -> str | None:
         """Return the name of a secret whose value a file says, in any form that is found in texts; None when none does.
 
-        The file is read in parts, so that others have their turn meanwhile; what is no text is looked through as if it were.
+        The file is read in parts, so that others have their turn meanwhile, and a byte for a character, whatever it is: 50 MB of
+        no text took 5 s when they were decoded.
         """
-        if not self._forms:
-            return None
-        overlap = self._most * _MOST_UTF8
-        for at in range(0, max(len(data), 1), _PART_BYTES):
-            text = data[at : at + _PART_BYTES + overlap].decode(errors="replace")
-            if (name := self._found_in_text(text)) is not None:
-                return name
+        forms = [(instead, form.of_bytes()) for instead, form in self._forms]
+        overlap = max((form.most_chars for _, form in forms), default=0)
+        for at in range(0, len(data), _PART_BYTES):
+            part = data[at : at + _PART_BYTES + overlap]
+            squeezed = part.replace(b"\\r", b"").replace(b"\\n", b"").translate(None, b"\r\n").decode("latin-1")
+            text = part.decode("latin-1")
+            for instead, form in forms:
+                if form.hint in (squeezed if form.is_base64 else text) and form.pattern.search(text):
+                    return instead.removeprefix("[secret ").removesuffix("]")
         return None
 
     def stream(self) -> Stream:
@@ -87,13 +89,6 @@ class Hider:
             if text[at] in self._by_first and any(form.may_begin(text[at:]) for form in self._by_first[text[at]]):
                 return len(text) - at
         return 0
-
-    def _found_in_text(self, text: str) -> str | None:
-        squeezed = text.replace("\\r", "").replace("\\n", "").translate(_WRAPPING)
-        for instead, form in self._forms:
-            if form.hint in (squeezed if form.is_base64 else text) and form.pattern.search(text):
-                return instead.removeprefix("[secret ").removesuffix("]")
-        return None
 
     def _begun(self, text: str) -> int:
         text, breaks = text.rstrip("\n"), len(text) - len(text.rstrip("\n"))
