@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import random
+import resource
+import time
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +22,9 @@ from cellwright.secrets import Secrets
 SECRETS = Secrets({"KEY": "hunter2-value"}, {"KEY": ("example.com",)})
 PLACEHOLDERS = Placeholders(SECRETS)
 KEY = SECRETS.placeholders["KEY"].encode()
-HIDDEN = random.Random(1).randbytes(3000) + b"key=" + KEY + random.Random(2).randbytes(5000)  # noqa: S311 - the same each time
+NOISE = bytes(random.Random(1).choices(b"a few letters\n", k=4000))  # noqa: S311 - the same each time
+HIDDEN = NOISE[:1500] + b"key=" + KEY + NOISE[1500:]
+"""Text, since what cannot be made shorter stands as it is in what is compressed."""
 
 
 def raw(data: bytes) -> bytes:
@@ -26,10 +32,19 @@ def raw(data: bytes) -> bytes:
     return deflate.compress(data) + deflate.flush()
 
 
+def either_way() -> bytes:
+    """Deflate that says nothing to who takes it with a head, and the placeholder to who takes it without."""
+    length = 0x009C  # the second byte of a head is the first one of a length here
+    first = bytes((0x78, 0x9C, 0x00, 0x63, 0xFF))
+    return first + (0xFF63 ^ 0xFFFF).to_bytes(2, "little") + bytes(length - 2) + raw(HIDDEN)
+
+
 FOUND = (
     ("gzip", gzip.compress(HIDDEN)),
     ("x-gzip", gzip.compress(HIDDEN)),
     ("GZIP ", gzip.compress(HIDDEN)),
+    ("gzip;q=1.0", gzip.compress(HIDDEN)),
+    ('"gzip"', gzip.compress(HIDDEN)),
     ("gzip", gzip.compress(b"nothing") + gzip.compress(HIDDEN)),
     ("gzip", gzip.compress(b"nothing") + bytes(5000) + gzip.compress(HIDDEN)),
     ("gzip", gzip.compress(HIDDEN)[:-9]),
@@ -44,10 +59,14 @@ CLOSED = (
     ("br", b"\x0b\x02\x80hello\x03", "is compressed by br, so that it cannot be looked through"),
     ("gzip, zstd", b"x", "is compressed by zstd, so"),
     ("compress", b"x", "is compressed by compress, so"),
+    ("Snappy", b"x", "is compressed by snappy, so"),
+    ("lz4", b"x", "is compressed by lz4, so"),
+    ("pack200-gzip", b"x", "is compressed by pack200-gzip, so"),
     ("gzip, gzip, gzip, gzip", b"x", "is compressed by more than 3 codings, so"),
     ("gzip", b"plain text", "says that it is compressed, and could not be opened, so"),
     ("gzip", gzip.compress(b"one") + b"more", "says that it is compressed, and could not be opened, so"),
-    ("deflate", b"\xff\xff\xff", "says that it is compressed, and could not be opened, so"),
+    ("deflate", either_way(), "says that it is compressed, and could not be opened, so"),
+    ("deflate", b"\xff\xff\xff\xff\xff", "says that it is compressed, and could not be opened, so"),
 )
 FINE = (
     ("gzip", gzip.compress(b"hello " * 100_000)),
@@ -55,6 +74,7 @@ FINE = (
     ("deflate", raw(b"hello")),
     ("gzip", gzip.compress(b"one") + gzip.compress(b"two") + bytes(512)),
     ("gzip", gzip.compress(KEY[:-1])),
+    ("gzip", b"".join(gzip.compress(b"a line of a log, by itself") for _ in range(1000))),
     ("utf-8", b"hello"),
 )
 
@@ -68,6 +88,7 @@ async def look(coding: str, body: bytes, size: int = 65536) -> None:
 @pytest.mark.parametrize(("coding", "body"), FOUND)
 @pytest.mark.parametrize("size", [1, 977, 65536])
 async def test_a_placeholder_within_is_found(coding: str, body: bytes, size: int) -> None:
+    assert (KEY in body) == (body == HIDDEN), "it is not found as it is"
     with pytest.raises(Misplaced, match=r"the secret KEY stood in the body of a request to evil\.org:80"):
         await look(coding, body, size)
 
@@ -106,3 +127,41 @@ async def test_a_body_that_grows_without_measure_is_refused_and_never_held() -> 
         assert tracemalloc.get_traced_memory()[1] < 2 * 1024**2
     finally:
         tracemalloc.stop()
+
+
+NOTHING = gzip.compress(b"")
+SILENT = (
+    ("gzip, gzip", gzip.compress(NOTHING + bytes(100 * 1024**2))),
+    ("gzip, gzip, gzip", gzip.compress(gzip.compress(NOTHING + bytes(100 * 1024**2)))),
+    ("gzip, gzip", gzip.compress(NOTHING * 500_000)),
+    ("gzip", NOTHING * 10_000),
+)
+
+
+@pytest.mark.parametrize(("coding", "body"), SILENT)
+async def test_a_body_that_is_much_work_and_says_nothing_is_refused_and_others_have_their_turn(
+    coding: str, body: bytes
+) -> None:
+    looking = asyncio.ensure_future(look(coding, body))
+    turns, before = [0.0], time.thread_time()
+    while not looking.done():
+        await asyncio.sleep(0)
+        now = time.thread_time()
+        turns.append(now - before)
+        before = now
+    with pytest.raises(Refused, match="becomes more than 200 times as long when it is opened"):
+        looking.result()
+    assert max(turns) < 0.5, "once it took 2 s at a time and more"
+
+
+async def test_a_head_with_thousands_of_codings_takes_no_memory() -> None:
+    headers = [(b"Content-Encoding", b"gzip," * 6000)]
+    before = resident()
+    watches = [BodyWatch(PLACEHOLDERS, headers, "evil.org", 80) for _ in range(10)]
+    assert resident() - before < 20 * 1024**2, "once it was 280 MB"
+    with pytest.raises(Refused, match="is compressed by more than 3 codings"):
+        await watches[0].look(b"x")
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
