@@ -299,11 +299,12 @@ class Exchange:
 
     async def _carry_body(self, request: h11.Request, target: Target, outside: Side, clock: asyncio.Timeout) -> None:
         """Carry the request's body. Where the other side stops reading it, its response still counts."""
-        watch = BodyWatch(self._placeholders, request.headers, target.host, target.port)
+        watch = BodyWatch(self._placeholders, request.headers, target.host, target.port) if self._placeholders else None
         try:
             while isinstance(event := await self._inside.next_event(), h11.Data):
                 self._touch(clock)
-                if self._placeholders:
+                if watch is not None:
+                    self._refuse_early_messages(target)
                     await watch.look(bytes(event.data))
                 await outside.send(h11.Data(data=event.data))
             if isinstance(event, h11.EndOfMessage):
@@ -316,6 +317,14 @@ class Exchange:
         except OSError:
             return
 
+    def _refuse_early_messages(self, target: Target) -> None:
+        """Refuse a body that a server would read as messages, because it needs none to agree on a WebSocket."""
+        if self._is_websocket:
+            raise Refused(
+                f"A request for a WebSocket to {place_of(target.host, target.port)} had a body, and this session has secrets. It was "
+                "not sent on. Send messages once the WebSocket is open."
+            )
+
     async def _carry_response(self, outside: Side, clock: asyncio.Timeout) -> bool:
         while True:
             event = await self._response_event(outside)
@@ -324,6 +333,7 @@ class Exchange:
                 case h11.InformationalResponse(status_code=101):
                     headers = end_to_end(event, upgrade=True)
                     await self._inside.send(h11.InformationalResponse(status_code=101, headers=headers))
+                    self._is_websocket |= is_websocket(event)
                     return True
                 case h11.InformationalResponse():
                     headers = end_to_end(event)

@@ -96,9 +96,9 @@ def is_upgrade(request: h11.Request) -> bool:
     )
 
 
-def is_websocket(request: h11.Request) -> bool:
-    """Return whether what an upgrade asks for may be a WebSocket."""
-    return any(name == b"upgrade" and b"websocket" in _tokens(value) for name, value in request.headers)
+def is_websocket(event: _Headed) -> bool:
+    """Return whether what an upgrade asks for, or agrees to, may be a WebSocket; some ask for `websocket/13`."""
+    return any(name == b"upgrade" and b"websocket" in value.lower() for name, value in event.headers)
 
 
 def _tokens(value: bytes) -> set[bytes]:

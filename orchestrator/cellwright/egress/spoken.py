@@ -1,13 +1,15 @@
 """What is said in a connection that is no request any more: a tunnel, or what an upgrade led to.
 
 Flows in: bytes of both directions. Flows out: whether they may go on, and the last words for whoever sent what may not.
-Decided here: placeholders are refused in it for every host, the bound one too, as in a body; a WebSocket is looked into, and is
-told why it ends, where no message of the other side's would be cut in two by that.
+Decided here: placeholders are refused in it for every host, the bound one too, as in a body; a request that was begun in such a
+way that it was not read as one goes no further; a WebSocket is looked into, and is told why it ends, where no message of the
+other side's would be cut in two by that.
 """
 
 from __future__ import annotations
 
 from cellwright.egress.placeholders import Misplaced, Placeholders, Refused
+from cellwright.egress.tunnelled import Begun
 from cellwright.egress.websocket import Frames, NoFrame, ending
 
 
@@ -27,7 +29,7 @@ class Spoken:
         self._as_it_is = placeholders.watch("what was sent without encryption", host, port)
         self._messages = placeholders.watch("a WebSocket's message", host, port)
         self._controls = placeholders.watch("a WebSocket's message", host, port)
-        self._out, self._in = Frames(), Frames()
+        self._out, self._in, self._begun = Frames(), Frames(), Begun()
         self._can_be_told = is_websocket
         self.refused: Refused | None = None
         """Why it was broken off; None while it was not."""
@@ -38,6 +40,8 @@ class Spoken:
             self._as_it_is.look(data)
             if self._is_websocket:
                 self._look_into(data)
+            else:
+                self._look_for_request(data)
         except Refused as refused:
             self.refused = refused
             return ending(_reason(refused)) if self._can_be_told and self._in.is_between else b""
@@ -51,6 +55,13 @@ class Spoken:
                     pass
             except NoFrame:
                 self._can_be_told = False
+
+    def _look_for_request(self, data: bytes) -> None:
+        if self._begun.is_request(data):
+            raise Refused(
+                f"A request to {self._place} began in pieces or in a way of its own, so that it could not be looked through for what "
+                "stands for a secret, and this session has secrets. It was not sent on. Send its first line at once, as HTTP has it."
+            )
 
     def _look_into(self, data: bytes) -> None:
         try:
