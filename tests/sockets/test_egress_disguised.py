@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import time
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,22 @@ async def test_what_is_no_request_goes_on_at_once(tmp_path: Path, said: bytes) -
         client.writer.write(said)
         assert await client.reader.readexactly(len(said)) == said
     assert [one.allowed for one in told] == [True]
+
+
+@pytest.mark.parametrize("how", ["a body", "messages"])
+async def test_a_flood_of_the_smallest_pieces_leaves_others_their_turn(tmp_path: Path, how: str) -> None:
+    turns, before = [0.0], time.thread_time()
+    async with service(Echoing() if how == "messages" else Taking()) as port, proxy(tmp_path, port) as (socket, _, _):
+        at = f"http://127.0.0.1:{port}/"
+        body = f"POST {at} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + b"1\r\nx\r\n" * 20_000
+        messages = HANDSHAKE.format(at=at, key="none").encode() + b"\x82\x00" * 200_000
+        async with Client(socket) as client:
+            client.writer.write(messages if how == "messages" else body)
+            sending = asyncio.ensure_future(client.writer.drain())
+            for _ in range(20_000):
+                await asyncio.sleep(0)
+                now = time.thread_time()
+                turns.append(now - before)
+                before = now
+            await sending
+    assert max(turns) < 0.1, "once it took 0.25 s and more"

@@ -307,6 +307,7 @@ class Exchange:
                     self._refuse_early_messages(target)
                     await watch.look(bytes(event.data))
                 await outside.send(h11.Data(data=event.data))
+                await asyncio.sleep(0)  # thousands of pieces may have come at once, and others have their turn
             if isinstance(event, h11.EndOfMessage):
                 await outside.send(h11.EndOfMessage())
         except Refused as refused:
@@ -345,6 +346,7 @@ class Exchange:
                     )
                 case h11.Data():
                     await self._inside.send(h11.Data(data=event.data))
+                    await asyncio.sleep(0)
                 case h11.EndOfMessage():
                     await self._inside.send(h11.EndOfMessage())
                     return False
