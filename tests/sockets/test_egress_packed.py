@@ -103,7 +103,7 @@ def packed(placeholder: bytes) -> dict[str, bytes]:
     return {
         "text": frames((Opcode.TEXT, b"key=" + placeholder, True)),
         "another spelling": frames((Opcode.TEXT, placeholder.upper(), True)),
-        "long": frames((Opcode.BINARY, bytes(100_000) + placeholder + bytes(100_000), True)),
+        "long": frames((Opcode.BINARY, bytes(6000) + placeholder + bytes(6000), True)),
         "two parts": frames((Opcode.TEXT, parts[0], False), (Opcode.CONT, parts[1], True)),
         "a ping between": frames(
             (Opcode.TEXT, parts[0], False), (Opcode.PING, b"here", True), (Opcode.CONT, parts[1], True)
@@ -132,6 +132,15 @@ async def test_a_placeholder_in_a_message_ends_the_connection_with_a_reason(tmp_
     assert [(one.allowed, one.secrets) for one in told] == [(False, ("KEY",))]
     where = "what was sent without encryption" if how == "without a mask" else "a WebSocket's message"
     assert f"What stands for the secret KEY stood in {where} of a request to 127.0.0.1:" in str(told[0].reason)
+
+
+async def test_a_message_that_has_begun_to_go_out_is_broken_off_at_a_placeholder(tmp_path: Path) -> None:
+    async with websocket(tmp_path, "url") as (client, placeholder, there, told):
+        client.writer.write(frames((Opcode.BINARY, bytes(100_000) + placeholder.encode() + bytes(100_000), True)))
+        await client.reader.read(-1)
+        client.writer.close()
+    assert len(there.heard) < 100_000 + len(placeholder)
+    assert [(one.allowed, one.secrets) for one in told] == [(False, ("KEY",))]
 
 
 def ended(rest: bytes) -> tuple[int, str]:
