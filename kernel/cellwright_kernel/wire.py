@@ -334,6 +334,8 @@ class HostSettings(Value):
     chromium: str = "/usr/lib/chromium/chromium"
     chromium_sandbox: bool = True
     """False only where Chromium's own sandbox cannot work."""
+    browser_folder: str | None = None
+    """Where Chromium keeps the memory that its processes share, and temporary files; absent: in /dev/shm and /tmp, as cells do."""
     egress_socket: str | None = None
     """Unix socket of the egress proxy; absent: there is no way out."""
     own_loopback: bool = False

@@ -14,6 +14,7 @@ const { compactSoon } = require('./compact.cjs');
 const { OpenDialogs } = require('./dialogs.cjs');
 const { PAGES_MS, havePatience } = require('./patient.cjs');
 const { preparePictures } = require('./pictures.cjs');
+const { typeNoPlaceholder } = require('./secrets.cjs');
 const { givesSignOfLife } = require('./sign_of_life.cjs');
 const { silentPages } = require('./silent.cjs');
 const { loadNeeded, NEEDED_MS, PLAYWRIGHT_MS } = require('./unfinished.cjs');
@@ -264,7 +265,9 @@ function isTimeout(error) {
 
 function playwright() {
   havePatience();
-  return require(path.join(path.dirname(process.execPath), 'package'));
+  const loaded = require(path.join(path.dirname(process.execPath), 'package'));
+  typeNoPlaceholder(loaded);
+  return loaded;
 }
 
 /** Such as `Page { url: 'about:blank' }`. */

@@ -17,7 +17,7 @@ from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, Sto
 from cellwright_kernel.wire import Cell, CellStatus, Language, Rung
 
 if TYPE_CHECKING:
-    from cellwright.egress.exchange import EgressRequest
+    from cellwright.egress.outcome import EgressRequest
 
 CLAIMED_OF_CELL: Final = ("status", "outputs", "truncated", "rung", "kernel_generation")
 """What of a cell's end is the inside's word, unless the outside saw it."""

@@ -74,7 +74,7 @@ class Limits(BaseModel):
     cpus: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Processors, `0.5` half of one; absent: all of them, as far as other sandboxes leave them."""
     tmp_bytes: int = Field(default=512 * 1024**2, ge=16 * 1024**2)
-    """Size of /tmp, of /dev/shm, of home and of what the kernel host itself keeps, each."""
+    """Size of /tmp, of /dev/shm, of home, of what the kernel host itself keeps and of what the browser does, each."""
 
 
 class SecretSpec(BaseModel):
