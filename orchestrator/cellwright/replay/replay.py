@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from cellwright.conversation import is_lost
-from cellwright.errors import CellwrightError, UsageError
+from cellwright.errors import CellwrightError, FileMissing, UsageError
 from cellwright.record import Blobs, Run, StoredCell, read_run
 from cellwright.record.records import CellOpened, FileDeleted, FileWritten, KernelRestarted, Record, SessionOpened
 from cellwright.replay.compare import (
@@ -271,7 +272,8 @@ class _Replaying:
             case FileWritten(path=path, sha256=sha256, kept=True):
                 await self._session.write_file(path, await asyncio.to_thread(self._run.blobs.read, sha256))
             case FileDeleted(path=path):
-                await self._session.delete_file(path)
+                with suppress(FileMissing):  # of a cell that made none this time, which is told of already
+                    await self._session.delete_file(path)
             case _:
                 return
 

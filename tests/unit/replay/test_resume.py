@@ -17,6 +17,7 @@ from cellwright.record.journal import Journal
 from cellwright.record.records import (
     CellRebuilt,
     CopiedFile,
+    FileDeleted,
     FileWritten,
     ModelRequest,
     Note,
@@ -24,6 +25,7 @@ from cellwright.record.records import (
 )
 from cellwright.record.stored import digest_of
 from cellwright.replay.plan import Question, plan_for
+from cellwright.replay.replay import Again, replay
 from cellwright.replay.resume import Given, must_be_resumable, resume
 from cellwright.sandbox.base import Spec
 from cellwright.session import Session
@@ -128,6 +130,18 @@ async def test_files_restarts_and_what_was_copied_in_come_back(tmp_path: Path) -
     assert [record.type for record in after.records].count("file_written") == 2
     assert [cell.opened.number for cell in after.stored_cells] == [1, 2, 3]
     assert after.status == "done"
+
+
+async def test_a_file_that_no_cell_made_again_is_not_missed_when_it_is_deleted() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        await session.execute("a = 1")
+        session.journal.append(FileDeleted(path="made by a cell that is left out"))
+        session.conclude("failed")
+    run = read_run(session.run_dir)
+    async with resume(session.run_dir, plan_for(run, "safe"), Given(), backend=FakeBackend()) as again:
+        assert (await again.session.execute("log(a)")).text == "1"
+    replayed = await replay(read_run(session.run_dir), Again(), backend=FakeBackend())
+    assert [cell.verdict for cell in replayed.cells] == ["same", "same"]
 
 
 async def test_nothing_is_brought_back_from_before_a_loss_that_the_run_lived_to_see() -> None:
