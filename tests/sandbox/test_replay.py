@@ -205,7 +205,7 @@ async def test_interrupts_files_and_restarts_are_done_again(runs: Path) -> None:
     run = read_run(session.run_dir)
     assert [cell.closed and cell.closed.status for cell in run.stored_cells] == ["ok", "interrupted", "ok"]
     replayed = await replay(run, Again(), runs=runs)
-    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 3
+    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 5
 
 
 async def test_parts_of_a_run(runs: Path) -> None:
@@ -231,9 +231,23 @@ async def test_a_session_that_is_to_be_repeatable_is(runs: Path) -> None:
         "import random, numpy\nlog(random.random(), numpy.random.rand(), list({'a', 'b', 'c', 'd', 'e'}), time.tzname)"
     )
     page = "await page.goto('data:text/html,')\nlog(await page.evaluate('[Math.random(), new Date().getTimezoneOffset()]'))"
-    run = await record(Spec(deterministic=True), runs, python, page, ("javascript", "[Math.random(), Math.random()]"))
+    script = "const other = await context.newPage();\n" + "; ".join(
+        f"await {one}.evaluate(() => matchMedia('(prefers-reduced-motion: reduce)').matches)"
+        for one in ("other", "page")
+    )
+    still = "await page.evaluate(\"matchMedia('(prefers-reduced-motion: reduce)').matches\")"
+    run = await record(
+        Spec(deterministic=True),
+        runs,
+        python,
+        page,
+        still,
+        ("javascript", "[Math.random(), Math.random()]"),
+        ("javascript", script),
+    )
     said = [cell.text for cell in run.cells]
     assert said[0].endswith("('UTC', 'UTC')")
     assert said[1].endswith(", 0]")
+    assert (said[2], said[4]) == ("True", "true")
     replayed = await replay(run, Again(), runs=runs)
-    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 3
+    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 5
