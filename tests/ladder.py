@@ -71,10 +71,21 @@ def check_names(table: Table) -> None:
     assert [row.name for row in python] == [row.name for row in javascript]
 
 
-async def check_table(table: Table, runs: Path, spec: Spec | None = None) -> None:
-    """As `check_rows`, of all languages at once: for rows that wait more than they compute."""
+async def check_table(table: Table, runs: Path, spec: Spec | None = None, *, sessions: int = 1) -> None:
+    """As `check_rows`, of all languages at once: for rows that wait more than they compute.
+
+    Args:
+        table: What to check.
+        runs: Where the runs go.
+        spec: What the sandboxes are like.
+        sessions: How many there are of each language, beside each other; each has its share of the rows, in their order.
+    """
     async with asyncio.TaskGroup() as tasks:
-        each = [tasks.create_task(faults_of_rows(table, language, runs, spec)) for language in table]
+        each = [
+            tasks.create_task(faults_of_rows({language: rows[number::sessions]}, language, runs, spec))
+            for language, rows in table.items()
+            for number in range(sessions)
+        ]
     faults = [fault for one in each for fault in one.result()]
     assert not faults, "\n".join(faults)
 

@@ -66,7 +66,7 @@ class Browser:
         """Name what to start; nothing runs yet.
 
         Args:
-            settings: Its viewport, `home`, `chromium`, `chromium_sandbox` and the way out are used.
+            settings: Its viewport, `home`, `chromium`, `chromium_sandbox`, `browser_folder` and the way out are used.
             display: Such as `:7`.
             folder: A private folder for log and profile.
             environment: What Chromium gets besides PATH, HOME, LANG and DISPLAY.
@@ -85,6 +85,8 @@ class Browser:
             "DISPLAY": display,
             **(environment or {}),
         }
+        if settings.browser_folder is not None:
+            self._environment["TMPDIR"] = settings.browser_folder
         self._child: Child | None = None
         self._devtools: Devtools | None = None
         self._windows: Windows | None = None

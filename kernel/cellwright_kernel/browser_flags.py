@@ -52,7 +52,7 @@ def browser_flags(settings: HostSettings, *, profile: Path, port: int) -> list[s
     """Return Chromium's flags in a sandbox.
 
     Args:
-        settings: The way out and `chromium_sandbox` are used.
+        settings: The way out, `chromium_sandbox` and `browser_folder` are used.
         profile: Folder of its profile.
         port: Where DevTools is to be; 0: at any port.
     """
@@ -65,6 +65,8 @@ def flags_without_proxy(settings: HostSettings, *, profile: Path, port: int) -> 
     flags = [*_FLAGS, f"--user-data-dir={profile}", f"--remote-debugging-port={port}"]
     if settings.deterministic:
         flags += chromium_flags()
+    if settings.browser_folder is not None:
+        flags.append("--disable-dev-shm-usage")  # TMPDIR is used instead
     if not settings.chromium_sandbox:
         flags += ["--no-sandbox", "--test-type"]  # the second keeps the warning bar away, which would move the page
     return flags

@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cellwright_kernel import processes, repeatable, sentences
+from cellwright_kernel import params, processes, repeatable, sentences
 from cellwright_kernel.child import NotUp
 from cellwright_kernel.door import door
 from cellwright_kernel.egress import Forwarder, proxy_environment
@@ -208,7 +208,8 @@ class Host:
             **(self._desktop.environment() if self._desktop else {}),
             **({WHERE: str(self.secrets.socket)} if self.secrets else {}),
             **(repeatable.environment() if self._settings.deterministic else {}),
-            **self._settings.env,
+            **{name: value for name, value in self._settings.env.items() if name != params.WHERE},
+            **params.environment(self._settings.params),  # the run's word for what cells found
         }
 
     def _screen_changed(self) -> bool:

@@ -334,6 +334,8 @@ class HostSettings(Value):
     chromium: str = "/usr/lib/chromium/chromium"
     chromium_sandbox: bool = True
     """False only where Chromium's own sandbox cannot work."""
+    browser_folder: str | None = None
+    """Where Chromium keeps the memory that its processes share, and temporary files; absent: in /dev/shm and /tmp, as cells do."""
     egress_socket: str | None = None
     """Unix socket of the egress proxy; absent: there is no way out."""
     own_loopback: bool = False
@@ -351,6 +353,8 @@ class HostSettings(Value):
     """File with a filter of system calls as BPF, which the kernel host takes on first of all. Absent: it has one already."""
     env: dict[str, str] = {}
     """Added to the kernels' environment (`--env`)."""
+    params: dict[str, str] = {}
+    """What cells find as `params`, by name."""
     deterministic: bool = False
     """Whether what can be fixed is (`repeatable.py`): seeds, hashes, time zone, locale."""
     secrets: tuple[str, ...] = ()

@@ -6,6 +6,8 @@
 
 Flows in: nothing. Flows out: the names. Decided here: that each is loaded when it is first used, so that a command which
 needs no model does not wait for the model's library (0.5 s).
+
+PYTEST_DONT_REWRITE: there is a plugin for pytest in here, and pytest would warn a program that has imported this before it.
 """
 
 from __future__ import annotations

@@ -51,6 +51,8 @@ from cellwright_kernel.wire import (
 PORT: Final = 8080
 TOKEN: Final = "CELLWRIGHT_TOKEN"  # noqa: S105 - the variable's name
 _LEAST_TOKEN: Final = 32
+_BROWSER_FOLDER: Final = "/run/browser"
+"""Chromium's own, if the container has it."""
 _DEADLINE_S: Final = 24.0
 _ANSWER_S: Final = 28.0
 """Seconds within which every call is answered: the guide's clients give up after 30."""
@@ -97,7 +99,8 @@ def _kernel_host(path: str) -> subprocess.Popen[bytes]:
         listener.bind(path)
         listener.listen()
         door = listener.fileno()
-        settings = HostSettings(door=f"fd:{door}", chromium_sandbox=own_sandbox)
+        browser_folder = _BROWSER_FOLDER if os.path.ismount(_BROWSER_FOLDER) else None
+        settings = HostSettings(door=f"fd:{door}", chromium_sandbox=own_sandbox, browser_folder=browser_folder)
         command = [sys.executable, "-P", "-m", "cellwright_kernel", "--settings", settings.model_dump_json()]
         # without what names this file's own place: kernels would inherit it
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

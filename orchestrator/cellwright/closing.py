@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 from cellwright.errors import CellwrightError, SandboxLost
@@ -73,7 +74,8 @@ async def finish(session_id: str, given: Lease, journal: Journal, end: End) -> N
     written: tuple[records.CopiedFile, ...] = ()
     try:
         if given.spec.out is not None and given.lives:
-            written = await copy_out(given.sandbox.door, given.spec.out, given.entered)
+            door, holds = given.sandbox.door, partial(_note_secret, journal)
+            written = await copy_out(door, given.spec.out, given.entered, holds=holds)
     except CellwrightError as error:
         if end.status == "done":
             end.status, end.reason = "failed", f"Not every file was copied out: {error}"
@@ -81,6 +83,12 @@ async def finish(session_id: str, given: Lease, journal: Journal, end: End) -> N
     finally:
         await _record_late(given, journal)
         journal.append(records.SessionClosed(session_id=session_id, reason=end.closed_because, files=written))
+
+
+def _note_secret(journal: Journal, path: str, name: str) -> None:
+    journal.append(
+        records.Note(topic="secrets", text=f"{path} was copied out and holds the value of the secret {name}.")
+    )
 
 
 async def _record_late(given: Lease, journal: Journal) -> None:

@@ -15,6 +15,7 @@
     │   └── FileMissing
     ├── SessionBusy                409  two cells at once in one session
     ├── SessionDiffers             409  one of this id is open, and is not what was asked for
+    ├── HoldsSecret                409  a file with the value of a secret was to be given
     ├── SessionClosed              410  it was closed, or its lease ended
     ├── KernelEnded                410  the kernel that somebody is attached to
     ├── AtCapacity                 429  every sandbox is leased
@@ -145,6 +146,13 @@ class SessionDiffers(CellwrightError):
 
     http_status = 409
     sentence = "There is a session of this id, made from another description."
+
+
+class HoldsSecret(CellwrightError):
+    """A file with the value of a secret was to be given."""
+
+    http_status = 409
+    sentence = "The file holds the value of a secret of this session. Usually the model's code wrote it there."
 
 
 class SessionClosed(CellwrightError):

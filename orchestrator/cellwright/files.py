@@ -2,7 +2,8 @@
 
 Flows in: paths that the caller named. Flows out: copies. Decided here: links are refused on the way in, so that nothing
 enters that was not named; on the way out a name from inside is only ever a name below the caller's folder, and what
-is there already as a link is not followed.
+is there already as a link is not followed; and that a file with the value of a secret is given to nobody who has not asked for
+that, but copied with a word about it where it would be lost otherwise.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cellwright.counted import counted
-from cellwright.errors import BadPath, CellwrightError, FileMissing, UsageError
+from cellwright.errors import BadPath, CellwrightError, FileMissing, HoldsSecret, UsageError
 from cellwright.record.blobs import Blobs
 from cellwright.record.journal import Journal
 from cellwright.record.records import CopiedFile
@@ -44,13 +45,39 @@ async def copy_in(paths: Sequence[Path], door: Door, journal: Journal) -> tuple[
     return tuple(copied)
 
 
-async def copy_out(door: Door, folder: Path, entered: Iterable[CopiedFile]) -> tuple[CopiedFile, ...]:
+async def read_out(door: Door, path: str, *, with_secrets: bool = False) -> bytes:
+    """Return a file of the sandbox's home.
+
+    Args:
+        door: Of the sandbox.
+        path: Relative to its home.
+        with_secrets: True gives it also where it holds the value of a secret.
+
+    Raises:
+        HoldsSecret: It does, in a form that is hidden in texts, and nobody asked for that.
+    """
+    data = b"".join([chunk async for chunk in door.read_file(path)])
+    if door.secrets and not with_secrets:
+        name = await asyncio.to_thread(door.secrets.hider.said_in, data)
+        if name is not None:
+            raise HoldsSecret(
+                f"The file {door.secrets.hide(path)} holds the value of the secret {name}. Usually the model's code wrote it there. It "
+                "was not given, and stays where it is. Ask for it with `with_secrets` to have it as it is."
+            )
+    return data
+
+
+async def copy_out(
+    door: Door, folder: Path, entered: Iterable[CopiedFile], *, holds: Callable[[str, str], None]
+) -> tuple[CopiedFile, ...]:
     """Copy what is new or changed in the sandbox's home into the caller's folder; return the files written.
 
     Args:
         door: Of the sandbox.
         folder: The caller's; it is made if it is not there.
         entered: What was copied in, by `copy_in`: what is still the same stays where it is.
+        holds: Called with the path of a file that holds the value of a secret, and that secret's name. It is copied all the
+            same: the sandbox ends, and with it the file would be lost.
 
     Raises:
         UsageError: There is more than is copied out; what came first was copied.
@@ -76,6 +103,8 @@ async def copy_out(door: Door, folder: Path, entered: Iterable[CopiedFile]) -> t
         size += len(data)
         await asyncio.to_thread(_write, folder, info.path, data)
         written.append(CopiedFile(path=info.path, size_bytes=len(data), sha256=sha256))
+        if door.secrets and (name := await asyncio.to_thread(door.secrets.hider.said_in, data)) is not None:
+            holds(info.path, name)
     return tuple(written)
 
 

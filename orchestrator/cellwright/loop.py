@@ -216,6 +216,7 @@ class Run:
             spec.allow,
             browser=spec.browser,
             secrets={secret.name: secret.hosts for secret in spec.secrets},
+            params=spec.params,
         )
         self._tools = tools_for(
             self._languages,

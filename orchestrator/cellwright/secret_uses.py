@@ -31,7 +31,7 @@ def secrets_of(spec: Spec, values: Mapping[str, str]) -> Secrets:
     """Return the secrets that a Spec names, with their values.
 
     Raises:
-        UsageError: One has no value, a value is not a secret's, or one is bound to what is no host.
+        UsageError: One has no value, a value is not a secret's, one is bound to what is no host, or stands in a parameter.
     """
     names = {secret.name for secret in spec.secrets}
     if missing := sorted(names - values.keys()):
@@ -40,7 +40,13 @@ def secrets_of(spec: Spec, values: Mapping[str, str]) -> Secrets:
         raise UsageError(f"The Spec names no secret {unknown[0]}. Nothing was started. Name it in `Spec.secrets`.")
     for secret in spec.secrets:
         AllowList.of(secret.hosts, option=f"--secret {secret.name}@")
-    return Secrets(dict(values), {secret.name: secret.hosts for secret in spec.secrets})
+    secrets = Secrets(dict(values), {secret.name: secret.hosts for secret in spec.secrets})
+    if shown := sorted(name for name, value in spec.params.items() if secrets.hide(value) != value):
+        raise UsageError(
+            f"The parameter {shown[0]} says the value of a secret, which cells and the model would see. Nothing was started. Leave "
+            "it out: cells use the secret by its name."
+        )
+    return secrets
 
 
 class SecretUses:

@@ -20,9 +20,10 @@ from cellwright.attached import Attached
 from cellwright.closing import End, end_run, finish, how_it_ended
 from cellwright.counted import counted
 from cellwright.deadlines import check_deadline, deadline_of, too_long
-from cellwright.egress import Tape
+from cellwright.egress import AllowList, Tape
 from cellwright.errors import SessionBusy, SessionClosed
 from cellwright.executor import Executor
+from cellwright.files import read_out
 from cellwright.lease import Lease, lease, or_closed
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
@@ -95,11 +96,12 @@ class Session:
 
         Raises:
             SandboxUnavailable: No sandbox could be started.
-            UsageError: A secret has no value, or none that can be kept secret.
+            UsageError: A secret has no value, or none that can be kept secret; or an entry of `allow` is none.
         """
         spec, session_id = spec or Spec(), session_id or uuid.uuid4().hex
         backend = backend or backend_named(spec.backend)
         kept = secrets_of(spec, secrets or {})
+        AllowList.of(spec.allow)  # before there is a run
         is_new = journal is None
         journal = journal or open_run(
             runs,
@@ -323,10 +325,10 @@ class Session:
         async with self._used() as door:
             return await door.list_files(path)
 
-    async def read_file(self, path: str) -> bytes:
-        """Return a file of the sandbox's home."""
+    async def read_file(self, path: str, *, with_secrets: bool = False) -> bytes:
+        """Return a file of the sandbox's home; one that holds the value of a secret only `with_secrets`, else `HoldsSecret` is raised."""
         async with self._used() as door:
-            return b"".join([chunk async for chunk in door.read_file(path)])
+            return await read_out(door, path, with_secrets=with_secrets)
 
     async def write_file(self, path: str, data: bytes, *, again_in: Sandbox | None = None) -> None:
         """Write a file into the sandbox's home."""

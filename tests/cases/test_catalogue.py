@@ -29,9 +29,6 @@ WAITING = {
     "A12": "compaction: no history is shortened yet",
     "C04": "the warm pool: every session starts its own sandbox yet",
     "G24": "screen recording: there is none yet",
-    "R05": "replay",
-    "R07": "replay",
-    "R10": "replay",
     "S09": "the live view: no desktop is served yet",
 }
 

@@ -35,10 +35,10 @@ def environment_of(folder: Path, display: str) -> dict[str, str]:
     return {**os.environ, **ours, "CELLWRIGHT_CHROMIUM": str(chromium_path())}
 
 
-async def executed_script(script: Path, environment: Mapping[str, str]) -> Done:
-    """Run it under plain Python, in `work` beside it."""
+async def executed_script(script: Path, environment: Mapping[str, str], *words: str) -> Done:
+    """Run it under plain Python, in `work` beside it; with words on its command line."""
     pipe = asyncio.subprocess.PIPE
-    command = (runtime_folder() / "bin" / "python", script)
+    command = (runtime_folder() / "bin" / "python", script, *words)
     process = await asyncio.create_subprocess_exec(
         *command, cwd=script.parent / "work", env=environment, stdout=pipe, stderr=pipe
     )

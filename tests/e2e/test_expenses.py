@@ -5,9 +5,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +12,11 @@ from typing import Any
 import httpx2
 import pytest
 from PIL import Image
+from tests.e2e.conftest import EXAMPLE, DoneDemo
 
 from cellwright.record import read_run, verify
 from cellwright.record.records import Egress
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "expenses"
 FIRST = {
     "date": "2026-03-02",
     "merchant": "Deutsche Bahn",
@@ -112,29 +109,18 @@ def test_a_report_is_signed_by_a_line_and_then_closed(application: Application) 
 
 @pytest.mark.slow
 @pytest.mark.sandbox
-def test_demo_fills_in_the_report(tmp_path: Path, clean_environment: Path) -> None:
-    out = tmp_path / "out"
-    done = subprocess.run(
-        [sys.executable, EXAMPLE / "demo.py", "--out", out],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "CELLWRIGHT_STATE": str(clean_environment)},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
+def test_demo_fills_in_the_report(done_demo: DoneDemo) -> None:
+    out = done_demo.out
     report = json.loads((out / "application" / "report.json").read_text(encoding="utf-8"))
     assert report["entries"] == rows()
     assert report["signature"]["points"] >= 40
     with Image.open(out / "desktop.png") as screenshot:
         assert screenshot.size == (1440, 1000)
 
-    (folder,) = (clean_environment / "runs").iterdir()
-    assert f"run         {folder}\n" in done.stdout
-    run = read_run(folder)
+    assert f"run         {done_demo.run}\n" in done_demo.printed
+    run = read_run(done_demo.run)
     assert (run.status, [cell.status for cell in run.cells]) == ("done", ["ok"] * 7)
-    assert verify(folder).status == "whole"
+    assert verify(done_demo.run).status == "whole"
     let_through = {
         (record.method, record.host) for record in run.records if isinstance(record, Egress) and record.allowed
     }

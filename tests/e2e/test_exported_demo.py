@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.desktops import running_desktop
+from tests.e2e.conftest import DoneDemo
 from tests.e2e.executing import environment_of, executed_notebook, executed_script
-from tests.e2e.test_expenses import EXAMPLE, demo_module
+from tests.e2e.test_expenses import demo_module
 
-from cellwright.record import list_runs, read_run, runs_folder
+from cellwright.record import read_run
 from cellwright.replay.export import export
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 
-async def test_exported_demo_fills_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = [sys.executable, EXAMPLE / "demo.py", "--out", tmp_path / "out"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: ASYNC221 - nothing else runs here
-    (run,) = [read_run(runs_folder() / one.run_id) for one in list_runs()]
+async def test_exported_demo_fills_in_the_report(
+    done_demo: DoneDemo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = read_run(done_demo.run)
     demo = demo_module()
     (tmp_path / "desktop").mkdir()
     async with running_desktop(tmp_path / "desktop") as desktop:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,40 +29,54 @@ def commands(script: Path) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["run", "exec"])
-def test_ctrl_c_closes_the_run_and_leaves_no_process(
-    command: str, number: signal.Signals, tmp_path: Path, clean_environment: Path
-) -> None:
+def test_ctrl_c_closes_the_run_and_leaves_no_process(command: str, tmp_path: Path) -> None:
+    """So does SIGTERM; one of each, beside each other."""
     script = tmp_path / "script.md"
     script.write_text(SCRIPT)
-    arguments = [sys.executable, "-m", "cellwright", *commands(script)[command]]
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    ) as process:
-        until_journaled(clean_environment / "runs", "cell_opened")
-        ours = descendants(process.pid)
-        assert len(ours) > 5
-        os.killpg(process.pid, number)  # what a terminal does: every process of the foreground group gets it
-        printed = process.communicate(timeout=WAIT_S)[0]
+    with ExitStack() as stack:
+        begun = [
+            (number, stack.enter_context(started(tmp_path / number.name, *commands(script)[command])))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        ]
+        for number, process in begun:
+            check_ended(process, number, tmp_path / number.name / "runs")
+
+
+def check_ended(process: subprocess.Popen[str], number: signal.Signals, runs: Path) -> None:
+    until_journaled(runs, "cell_opened")
+    ours = descendants(process.pid)
+    assert len(ours) > 5
+    os.killpg(process.pid, number)  # what a terminal does: every process of the foreground group gets it
+    printed = process.communicate(timeout=WAIT_S)[0]
     assert process.returncode == 130, printed
     assert alive(ours) == set()
-    (summary,) = list_runs(clean_environment / "runs")
+    (summary,) = list_runs(runs)
     run = read_run(Path(summary.folder))
     assert run.status == "cancelled"
     assert [cell.status for cell in run.cells] == ["interrupted"]
     assert verify(Path(summary.folder)).status == "whole"
 
 
-def test_killing_the_command_takes_the_sandbox_with_it(clean_environment: Path) -> None:
-    arguments = [sys.executable, "-m", "cellwright", "exec", ENDLESS]
-    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, start_new_session=True) as process:
-        until_journaled(clean_environment / "runs", "cell_opened")
+def test_killing_the_command_takes_the_sandbox_with_it(tmp_path: Path) -> None:
+    with started(tmp_path, "exec", ENDLESS) as process:
+        until_journaled(tmp_path / "runs", "cell_opened")
         ours = descendants(process.pid)
         process.kill()
     until(lambda: not alive(ours), "the sandbox ends with the process that made it")
-    (summary,) = list_runs(clean_environment / "runs")
+    (summary,) = list_runs(tmp_path / "runs")
     assert read_run(Path(summary.folder)).status == "open"
+
+
+def started(state: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "cellwright", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "CELLWRIGHT_STATE": str(state)},
+    )
 
 
 def until_journaled(runs: Path, kind: str) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.soak.killed_runs import Moment, Victim, killed_run
+from tests.soak.killed_runs import Moment, each_killed
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
+ENTERING_SEVEN_ROWS = Moment(33, 0.0, "orchestrator")
+SUBMITTING = Moment(52, 0.0, "whole tree")
 
-@pytest.mark.parametrize(
-    ("records", "victim"),
-    [
-        pytest.param(33, "orchestrator", id="while it enters the seven other rows"),
-        pytest.param(52, "whole tree", id="while the report is submitted"),
-    ],
-)
-def test_killed_demo_comes_to_the_same_report(records: int, victim: Victim) -> None:
-    killed = killed_run(Moment(records, 0.0, victim))
-    assert (killed.status, killed.faults) == ("open", ())
+
+def test_killed_demo_comes_to_the_same_report() -> None:
+    killed = each_killed((ENTERING_SEVEN_ROWS, SUBMITTING))
+    assert [(one.status, one.faults) for one in killed] == [("open", ()), ("open", ())]

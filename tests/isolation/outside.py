@@ -43,7 +43,7 @@ _KEY = 0x43570000 + os.getpid() % 0xFFFF
 
 PREPARE_OTHER = """
 import ctypes, os, socket, subprocess, threading
-for folder in ('/home/agent', '/tmp', '/dev/shm', '/run/kernel-host'): open(folder + '/other.txt', 'w').write({mark!r})
+for folder in ('/home/agent', '/tmp', '/dev/shm', '/run/kernel-host', '/run/browser'): open(folder + '/other.txt', 'w').write({mark!r})
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.shmget({key}, 4096, 0o1666) >= 0
 child = subprocess.Popen(['sleep', '3600'], env={{'OTHER': {mark!r}}})

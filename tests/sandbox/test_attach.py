@@ -172,6 +172,20 @@ def test_a_session_that_is_not_there_is_said(service):
     assert done.stderr.startswith("cellwright: There is no open session 'none'.")
 
 
+def test_who_attaches_is_told_of_secrets(service, tmp_path, monkeypatch):
+    def advice(one: Service, place: Path) -> str:
+        executed(one, "1", "py")
+        place.mkdir()
+        with attaching(one, "py", place) as (_, process):
+            process.send_signal(signal.SIGINT)
+            return process.communicate(timeout=WAIT_S)[1]
+
+    monkeypatch.setenv("KEY", "Zebra-7!x+Y/z")
+    with running_service(tmp_path / "state", "--secret", "KEY") as with_secrets:
+        assert "This session has secrets: their values are not hidden there" in advice(with_secrets, tmp_path / "a")
+    assert "secrets" not in advice(service, tmp_path / "b")
+
+
 def test_another_token_is_refused(service):
     environment = {**service.environment, "CELLWRIGHT_TOKEN": "u" * 32}
     command = [sys.executable, "-m", "cellwright", "attach", "one"]

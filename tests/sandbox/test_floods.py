@@ -5,6 +5,7 @@ It stops at its first interrupt and keeps its variables, and where it ends by it
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -141,10 +142,15 @@ PAUSE: dict[Language, str] = {
 }
 
 
-@pytest.mark.parametrize("language", ["python", "javascript"])
 async def test_what_a_forgotten_process_writes_is_counted_to_the_last_character_and_it_comes_to_its_end(
-    language: Language, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for language in FINITE:
+            tasks.create_task(check_counted(language, tmp_path))
+
+
+async def check_counted(language: Language, tmp_path: Path) -> None:
     async with Session.open(runs=tmp_path) as session:
         began = await session.execute(FINITE[language], language=language)
         cells = [

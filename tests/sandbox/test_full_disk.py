@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from cellwright.errors import CellwrightError
@@ -24,23 +26,55 @@ def fill(path):
                 pass
 fill({path!r})
 """
+CHROMIUM = """
+import os, pathlib
+def is_chromium(process):
+    try:
+        return (process / "cmdline").read_bytes().split(b"\\0")[0].endswith(b"/chromium")
+    except OSError:
+        return False
+min(int(process.name) for process in pathlib.Path("/proc").glob("[0-9]*") if is_chromium(process))
+"""
+"""Says the id of Chromium's first process."""
+SHARED = """
+import os, pathlib
+shared = set()
+for held in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+    try:
+        shared.add(os.path.dirname(os.readlink(held))) if "/.org.chromium." in os.readlink(held) else None
+    except OSError:
+        continue
+sorted(shared)
+"""
+"""Says in which folders what Chromium's processes share lies."""
 SHOW = "await page.goto('data:text/html,<title>shown</title>'); display(await page.screenshot())"
 
 
-@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm", "/home/agent"])
-async def test_cells_of_both_languages_go_on_when_a_cell_has_filled(folder: str) -> None:
+async def test_cells_of_both_languages_go_on_when_a_cell_has_filled_a_folder() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for folder in ("/tmp", "/dev/shm", "/home/agent"):
+            tasks.create_task(check_filled(folder))
+
+
+async def check_filled(folder: str) -> None:
     async with Session.open(SMALL) as session:
         await _succeeds(session, "kept = 7" + FILL.format(path=f"{folder}/filled"), "python")
         await _succeeds(session, "for _ in range(20): print('x' * 20_000)", "python")
-        kept = (await session.execute("kept")).text
-        assert kept.splitlines()[-1] == "7"
-        if folder != "/dev/shm":  # Chromium shares its memory there, and may end and be started again
-            assert kept == "7"
-        code = "1 + 1" if folder == "/dev/shm" else SHOW  # without it Chromium now and then loads no page
+        assert (await session.execute("kept")).text == "7"
+        chromium = await session.execute(CHROMIUM)
         for language in LANGUAGES:
-            await _succeeds(session, code, language)
+            for _ in range(5):
+                await _succeeds(session, SHOW, language)
             await session.restart(language)
-            await _succeeds(session, code, language)
+            await _succeeds(session, SHOW, language)
+        assert (await session.execute(CHROMIUM)).text == chromium.text
+
+
+async def test_chromiums_processes_share_memory_in_a_folder_of_its_own() -> None:
+    async with Session.open(SMALL) as session:
+        await _succeeds(session, SHOW, "python")
+        assert (await session.execute(SHARED)).text == "['/run/browser']"
+        assert "/run/kernel-host and /run/browser by tmpfs size" in session.info.limits["tmp_bytes"]
 
 
 async def test_a_kernel_without_room_for_its_own_files_says_so_and_the_other_goes_on() -> None:

@@ -174,4 +174,4 @@ def test_both_languages_have_the_same_rows() -> None:
 
 
 async def test_what_hangs_is_ended_and_is_there_again(tmp_path: Path) -> None:
-    await check_table(TABLE, tmp_path)
+    await check_table(TABLE, tmp_path, sessions=2)

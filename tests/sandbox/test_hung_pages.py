@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.ladder import commands_of
-from tests.pages import LANGUAGES, chromium_of, ok
+from tests.pages import LANGUAGES, chromium_of, in_both, ok
 from tests.serving import descendants
 from tests.spare import Spare
 from tests.waiting import GUARD_S, until
@@ -133,10 +133,11 @@ killer = subprocess.Popen(["sh", "-c", "sleep 0.1; kill -9 " + " ".join(dying)],
 """
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-async def test_a_page_that_is_just_crashing_is_replaced_before_the_cell_begins(
-    session: Session, language: Language
-) -> None:
+async def test_a_page_that_is_just_crashing_is_replaced_before_the_cell_begins(spare: Spare) -> None:
+    await in_both(spare, check_just_crashing)
+
+
+async def check_just_crashing(session: Session, language: Language) -> None:
     await ok(session, "python", f"await page.goto({STILL!r})")
     await ok(session, language, TITLE[language])
     await ok(session, "python", DYING)
@@ -159,10 +160,11 @@ async def test_a_page_that_answers_again_is_there_again(session: Session) -> Non
         assert await ok(session, language, wait[language]) == ["hung"]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-async def test_a_language_connects_while_the_other_has_a_dialog_open_and_leaves_it_there(
-    session: Session, language: Language
-) -> None:
+async def test_a_language_connects_while_the_other_has_a_dialog_open_and_leaves_it_there(spare: Spare) -> None:
+    await in_both(spare, check_dialog_of_the_other)
+
+
+async def check_dialog_of_the_other(session: Session, language: Language) -> None:
     other: Language = "javascript" if language == "python" else "python"
     await ok(session, other, ASK[other])
     said = await soon(session, language, NEW[language], GUARD_S)
@@ -173,8 +175,11 @@ async def test_a_language_connects_while_the_other_has_a_dialog_open_and_leaves_
     assert await ok(session, other, ANSWER[other]) == [""]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-async def test_a_page_whose_opener_answers_nothing_is_there(session: Session, language: Language) -> None:
+async def test_a_page_whose_opener_answers_nothing_is_there(spare: Spare) -> None:
+    await in_both(spare, check_silent_opener)
+
+
+async def check_silent_opener(session: Session, language: Language) -> None:
     other: Language = "javascript" if language == "python" else "python"
     serve = (
         "import http.server, threading\n"

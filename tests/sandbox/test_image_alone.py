@@ -23,7 +23,7 @@ OPTIONS = (
     *"--rm --detach --publish 127.0.0.1::8080 --read-only --cap-drop all --security-opt no-new-privileges".split(),
     *"--ulimit nofile=4096:4096 --ulimit nproc=4096:4096 --shm-size 512m --no-healthcheck".split(),
     *"--security-opt seccomp=sandbox_image/seccomp.json --tmpfs /home/agent:rw,exec,mode=0700,U".split(),
-    *"--tmpfs /run/kernel-host:rw,mode=0700,U".split(),
+    *"--tmpfs /run/kernel-host:rw,mode=0700,U --tmpfs /run/browser:rw,size=512m,mode=0700,U".split(),
 )
 """As `docs/sandbox_image.md` has them; the limits of files and processes are for machines whose root may not raise them."""
 

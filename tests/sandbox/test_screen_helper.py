@@ -172,6 +172,17 @@ log(screen.find_text('Nowhere'))"""
     assert await _said(session, code) == ["All done", "True", "True", "Receipts older than", "[]"]
 
 
+@pytest.mark.parametrize(("px", "style"), [(15, ""), (32, "bold"), (44, "bold"), (64, ""), (80, "bold")])
+async def test_a_headline_is_found_once_beside_small_text(session: Session, px: int, style: str) -> None:
+    page = (
+        f"<p style='font: {style} {px}px sans-serif; margin: 30px'>Order now</p>"
+        "<p style='font: 15px sans-serif'>Delivered within a week, without any costs.</p>"
+    )
+    await session.execute(f"await page.set_content({page!r})\nscreen.settle()")
+    headline, small = "len(screen.find_text('order now'))", "len(screen.find_text('within a week'))"
+    assert await _said(session, f"log({headline}, {small})") == ["1 1"]
+
+
 async def test_a_text_that_does_not_come_is_told_with_what_is_most_alike(session: Session) -> None:
     await _shown(session)
     await _said(session, "log(len(screen.find_text('Submit')))")

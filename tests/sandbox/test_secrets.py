@@ -363,14 +363,6 @@ async def test_a_header_has_the_value_outside_and_a_placeholder_inside(
         assert "What stands for the secret ONE stood in the body of a request" in in_body
         assert len(posted) == 4
         assert await said(session, "log(secrets.header('ONE').startswith('CellwrightSecret_ONE_'))") == "True"
-        for way in (
-            "pyautogui.write({})",
-            "await page.fill('#text', {})",
-            "await page.locator('#text').press_sequentially({})",
-        ):
-            told = await said(session, "await page.click('#text'); " + way.format("secrets.header('ONE')"))
-            assert "it would be typed as it is, and mean nothing there. Nothing was typed." in told, way
-        assert await said(session, "log(await page.input_value('#text') == '')") == "True"
     egress = [line.record for line in read_run(session.run_dir).lines if isinstance(line.record, Egress)]
     used = [(one.allowed, one.secrets) for one in egress if one.secrets]
     assert sorted(used) == [(False, ("ONE",)), (False, ("ONE",)), *[(True, ("ONE",))] * 4]

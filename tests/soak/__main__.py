@@ -18,6 +18,7 @@ from tests.soak.killed_runs import KILLED, Killed, killed_runs
 from tests.soak.made_up_requests import REQUESTS, Asked, made_up_requests
 from tests.soak.many_cells import Lasted, many_cells
 from tests.soak.many_sessions import SESSIONS, Answered, many_sessions
+from tests.soak.replayed_runs import AGAIN, Done, replayed_run, run_names
 
 WITHIN = 1.10
 
@@ -32,7 +33,8 @@ def main(scale: float) -> int:
             lambda: _of_work(asyncio.run(eight_hours(scale))),
             lambda: _of_sessions(asyncio.run(many_sessions(max(2, round(SESSIONS * scale)), Path(folder)))),
             lambda: _of_requests(made_up_requests(round(REQUESTS * scale), Path(folder))),
-            lambda: _of_killed(killed_runs(max(3, round(KILLED * scale)), seed=6)),
+            lambda: _of_killed(killed_runs(max(4, round(KILLED * scale)), seed=6)),
+            lambda: _of_replayed(asyncio.run(_replayed(max(1, round(len(run_names()) * scale)), Path(folder)))),
         ):
             for is_good, sentence in part():
                 print("PASS" if is_good else "FAIL", sentence, flush=True)
@@ -96,6 +98,22 @@ def _of_killed(killed: list[Killed]) -> list[tuple[bool, str]]:
             not wrong,
             f"{len(killed)} demos killed at random moments, {stopped} before their end, and resumed: "
             f"{len(wrong)} reports are not as they must be\n{chr(10).join(wrong)}",
+        )
+    ]
+
+
+async def _replayed(runs: int, folder: Path) -> list[Done]:
+    return [await replayed_run(name, folder) for name in run_names()[:runs]]
+
+
+def _of_replayed(replayed: list[Done]) -> list[tuple[bool, str]]:
+    alarms = [f"{one.name}: {alarm}" for one in replayed for alarm in one.alarms]
+    cells = sum(len(one.statuses) for one in replayed)
+    return [
+        (
+            not alarms,
+            f"{len(replayed)} different runs of {cells} cells, each replayed {AGAIN} times: {len(alarms)} false alarms\n"
+            f"{chr(10).join(alarms)}",
         )
     ]
 

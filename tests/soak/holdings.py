@@ -19,7 +19,7 @@ from typing import Final
 from cellwright.bench.processes import Process, below
 from cellwright.session import Session
 
-PLACES: Final = ("tmp", "dev/shm", "home/agent", "run/kernel-host")
+PLACES: Final = ("tmp", "dev/shm", "home/agent", "run/kernel-host", "run/browser")
 CHROMIUM_DESCRIPTORS: Final = 24
 PROFILE_FILES: Final = 120
 PROFILE: Final = "/desktop/chromium/"

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,16 +25,18 @@ from typing import Any, Final, Literal
 
 from cellwright.record import read_run, verify
 from cellwright.record.records import CellClosed, Note
+from tests.soak.killed_gateways import Demo, go_on, serve_and_kill
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "expenses"
 KILLED: Final = 50
 RECORDS: Final = 60
 """About as many as the journal of the demo has."""
+_BESIDE: Final = 3
 _COMES_S: Final = 60.0
 _ENDS_S: Final = 180.0
 
-Victim = Literal["orchestrator", "whole tree", "kernel host"]
-VICTIMS: Final[tuple[Victim, ...]] = ("orchestrator", "whole tree", "kernel host")
+Victim = Literal["orchestrator", "whole tree", "kernel host", "gateway"]
+VICTIMS: Final[tuple[Victim, ...]] = ("orchestrator", "whole tree", "kernel host", "gateway")
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,39 @@ class Killed:
 def killed_runs(times: int, seed: int) -> list[Killed]:
     """Kill the demo so many times, each at a moment of its own, and resume it."""
     chosen = random.Random(seed)  # noqa: S311 - moments, no secrets
-    return [
-        killed_run(Moment(chosen.randrange(1, RECORDS), chosen.uniform(0, 0.05), VICTIMS[number % len(VICTIMS)]))
+    return each_killed(
+        Moment(chosen.randrange(1, RECORDS), chosen.uniform(0, 0.05), VICTIMS[number % len(VICTIMS)])
         for number in range(times)
-    ]
+    )
+
+
+def each_killed(moments: Iterable[Moment]) -> list[Killed]:
+    """Kill the demo at each of these moments, a few beside each other: most of what they take is waiting."""
+    with ThreadPoolExecutor(_BESIDE) as pool:
+        return list(pool.map(killed_run, moments))
 
 
 def killed_run(moment: Moment) -> Killed:
     """Run the demo, kill what is said when it is said, and resume what is left."""
+    return _killed_gateway(moment) if moment.victim == "gateway" else _killed_command(moment)
+
+
+def _killed_gateway(moment: Moment) -> Killed:
+    with tempfile.TemporaryDirectory(prefix="cellwright-killed-") as name:
+        folder, port = Path(name), _free_port()
+        demo = Demo(EXAMPLE / "model.md", EXAMPLE / "expenses.csv", f"http://127.0.0.1:{port}/")
+        runs = folder / "state" / "runs"
+        with _application(folder / "application", port):
+            run = serve_and_kill(demo, folder / "state", lambda: _records(runs) >= moment.records, moment.later_s)
+        if run is None:
+            return Killed(moment, "absent", ())
+        status = read_run(run).status
+        with _application(folder / "application", port):
+            faults = go_on(demo, run)
+        return Killed(moment, status, (*faults, *_demo().faults_of_report(folder / "application"), *_faults_of(run)))
+
+
+def _killed_command(moment: Moment) -> Killed:
     with tempfile.TemporaryDirectory(prefix="cellwright-killed-") as name:
         folder, port = Path(name), _free_port()
         environment = {**os.environ, "CELLWRIGHT_STATE": str(folder / "state")}
@@ -89,9 +117,12 @@ def killed_run(moment: Moment) -> Killed:
             faults.append(f"It ended with {ended.returncode}: {ended.stdout[-3000:]}{ended.stderr[-3000:]}")
         if ended is not None:
             faults += _demo().faults_of_sandbox(folder / "out")
-        if (read_run(run).status, verify(run).status) != ("done", "whole"):
-            faults.append(f"Its run is {read_run(run).status} and {verify(run).status}.")
-        return Killed(moment, status, tuple(faults))
+        return Killed(moment, status, (*faults, *_faults_of(run)))
+
+
+def _faults_of(run: Path) -> list[str]:
+    found = read_run(run).status, verify(run).status
+    return [] if found == ("done", "whole") else [f"Its run is {' and '.join(found)}."]
 
 
 def _run_and_kill(command: list[str], environment: dict[str, str], runs: Path, moment: Moment) -> Path | None:

@@ -11,6 +11,7 @@ from tests.soak.killed_runs import KILLED, killed_runs
 from tests.soak.made_up_requests import REQUESTS, made_up_requests
 from tests.soak.many_cells import many_cells
 from tests.soak.many_sessions import many_sessions
+from tests.soak.replayed_runs import replayed_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -41,6 +42,20 @@ def test_five_killed_demos_come_to_the_same_report_when_they_are_resumed() -> No
     killed = killed_runs(round(KILLED * TENTH), seed=1)
     assert [(one.moment, one.faults) for one in killed if one.faults] == []
     assert len(killed) == 5
+
+
+STATUSES = {
+    "words that differ": ("ok", "ok", "ok"),
+    "errors": ("error", "error", "error", "error"),
+    "window": ("ok", "ok", "ok"),
+}
+
+
+@pytest.mark.parametrize("name", STATUSES)
+async def test_a_replay_finds_no_difference_where_there_is_none(name: str, clean_environment: Path) -> None:
+    done = await replayed_run(name, clean_environment, times=1)
+    assert done.statuses == STATUSES[name]
+    assert done.alarms == ()
 
 
 def test_five_hundred_made_up_requests_get_no_server_error_and_no_answer_but_a_described_one(

@@ -15,7 +15,7 @@ import pytest
 from tests.sockets.test_egress_proxy import Client, ask, echo, says, service
 from tests.waiting import GUARD_S
 
-from cellwright.egress import EgressProxy, EgressRequest, Tls
+from cellwright.egress import EgressProxy, EgressRequest, Timeouts, Tls
 from cellwright.secrets import Secrets
 
 VALUE = "s3cret-Ä/value"
@@ -25,7 +25,7 @@ _numbers = itertools.count()
 
 @asynccontextmanager
 async def proxy(
-    folder: Path, port: int, *, bound: str | None = None
+    folder: Path, port: int, *, bound: str | None = None, timeouts: Timeouts | None = None
 ) -> AsyncIterator[tuple[Path, str, list[EgressRequest]]]:
     """A proxy that allows two spellings of one service, and a secret that is bound to one of them."""
     told: list[EgressRequest] = []
@@ -33,7 +33,7 @@ async def proxy(
     secrets = Secrets({"KEY": VALUE, "TYPED": "never sent"}, {"KEY": hosts})
     socket = folder / f"s{next(_numbers)}"
     allow = (f"127.0.0.1:{port}", f"localhost:{port}")
-    async with EgressProxy(allow, socket, lambda: told.append, secrets=secrets):
+    async with EgressProxy(allow, socket, lambda: told.append, secrets=secrets, timeouts=timeouts):
         yield socket, secrets.placeholders["KEY"], told
 
 

@@ -1,7 +1,7 @@
 """Runs of unit tests lie in memory: that they are brought to the disk is most of what such a test waits for.
 
-Each new run is fsynced four times, 0.4 ms each on an idle disk and much more on one that others use too. Of the tests of the
-journal itself the slow ones write to the disk.
+Each new run is fsynced four times, 0.4 ms each on an idle disk and much more on one that others use too. What has to
+be on a real disk is in `tests/record`.
 """
 
 from __future__ import annotations

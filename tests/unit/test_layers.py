@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("__main__",),
+    ("pytest_plugin",),  # it starts a command, and needs nothing of ours
     ("testing",),  # the doubles stand in for anything, and nothing but tests imports them
     ("cli",),
     ("gateway", "alone"),

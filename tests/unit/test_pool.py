@@ -66,7 +66,7 @@ async def test_a_session_that_cannot_be_opened_leaves_its_place() -> None:
 @pytest.mark.slow
 async def test_every_idle_session_is_closed_in_the_end() -> None:
     """Also when it was used just when it was to be closed, over and over."""
-    async with Pool(Spec(), capacity=3, idle_s=0.02, backend=FakeBackend()) as pool:
+    async with Pool(Spec(), capacity=3, idle_s=0.01, backend=FakeBackend()) as pool:
         for _ in range(40):
             session = await pool.session("a", driver="guide")
             assert (await session.execute("log(1)")).text == "1"
@@ -75,7 +75,7 @@ async def test_every_idle_session_is_closed_in_the_end() -> None:
 
 
 def _is_due(session: Session) -> bool:
-    return session.idle_s >= 0.02
+    return session.idle_s >= 0.01
 
 
 async def test_a_session_that_is_closing_is_waited_for_and_opened_again() -> None:

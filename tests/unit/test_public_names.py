@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 import cellwright
@@ -19,10 +16,3 @@ def test_every_public_name_can_be_had() -> None:
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = cellwright.nothing  # type: ignore[attr-defined]
-
-
-@pytest.mark.slow
-def test_the_models_library_is_not_loaded_before_it_is_needed() -> None:
-    code = "import sys, cellwright.cli.main, cellwright.session; print('openai' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

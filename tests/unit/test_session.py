@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +22,7 @@ from cellwright.record.reader import read_run
 from cellwright.record.records import LateOutput, Note, Screen, SessionOpened
 from cellwright.record.stored import restored
 from cellwright.record.verdict import verify
-from cellwright.sandbox.base import Spec
+from cellwright.sandbox.base import SecretSpec, Spec
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend, FakeSandbox
 from cellwright_kernel.wire import Event, Execute, OutputEvent, Text
@@ -45,6 +46,20 @@ async def test_the_run_on_disk_has_every_cell() -> None:
     ]
     assert run.status == "done"
     assert run.info.driver == "cli"
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (Spec(allow=("http://example.com",)), "--allow 'http://example.com'"),
+        (Spec(secrets=(SecretSpec(name="KEY"),)), "The secret KEY has no value"),
+    ],
+)
+async def test_what_is_refused_at_once_leaves_no_run(spec: Spec, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        async with Session.open(spec, backend=FakeBackend(), runs=tmp_path / "runs"):
+            pass
+    assert not (tmp_path / "runs").exists()
 
 
 async def test_code_with_half_a_character_is_an_error_of_its_cell_and_kept_as_it_was() -> None:

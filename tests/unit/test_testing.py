@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from cellwright.record import read_run
+from cellwright.replay.replay import Again, replay
+from cellwright.sandbox.base import Spec
+from cellwright.session import Session
 from cellwright.testing import backend
 from cellwright.testing.backend import check_backend
 from cellwright.testing.clock import FakeClock
@@ -28,6 +33,19 @@ async def test_the_fake_backend_conforms_but_for_what_no_double_can_do(monkeypat
     report = await check_backend(FakeBackend, known_gaps=FAKE_GAPS)
     assert report.known_gaps == FAKE_GAPS
     assert "variables_persist" in report.held
+
+
+async def test_cells_of_the_fake_find_the_runs_parameters_also_when_it_is_replayed(tmp_path: Path) -> None:
+    async with Session.open(Spec(params={"city": "Rome"}), backend=FakeBackend(), runs=tmp_path) as session:
+        assert (await session.execute("log(params['city'])")).text == "Rome"
+        await session.restart("python")
+        assert (await session.execute("log(len(params['city']))")).text == "4"
+        await session.execute("log('params' in globals())")
+    run = read_run(session.run_dir)
+    for city, differs in (("Oslo", []), ("Paris", [2])):
+        again = Again(params={"city": city}, keep_going=True)
+        replayed = await replay(run, again, backend=FakeBackend(), runs=tmp_path)
+        assert [cell.number for cell in replayed.cells if cell.verdict != "same"] == differs
 
 
 async def test_every_failed_check_is_told_with_its_sentence() -> None:

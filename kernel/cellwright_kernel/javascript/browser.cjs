@@ -14,6 +14,7 @@ const { compactSoon } = require('./compact.cjs');
 const { OpenDialogs } = require('./dialogs.cjs');
 const { PAGES_MS, havePatience } = require('./patient.cjs');
 const { preparePictures } = require('./pictures.cjs');
+const { typeNoPlaceholder } = require('./secrets.cjs');
 const { givesSignOfLife } = require('./sign_of_life.cjs');
 const { silentPages } = require('./silent.cjs');
 const { loadNeeded, NEEDED_MS, PLAYWRIGHT_MS } = require('./unfinished.cjs');
@@ -193,6 +194,7 @@ class BrowserLink {
     const page = await this.#livingPage(context);
     this.dialogs.watch(context);
     context.on('dialog', (dialog) => this.#onDialog(dialog));
+    if (process.env.CELLWRIGHT_SEED) await still(context);
     this.#prepare(page);
     preparePictures(page, (sentence) => this.#outputs.notice(sentence));
     return { browser, session, context, page };
@@ -264,7 +266,16 @@ function isTimeout(error) {
 
 function playwright() {
   havePatience();
-  return require(path.join(path.dirname(process.execPath), 'package'));
+  const loaded = require(path.join(path.dirname(process.execPath), 'package'));
+  typeNoPlaceholder(loaded);
+  return loaded;
+}
+
+/** Ask pages, also those to come, to leave out motion. Chromium has a flag for that, and Playwright tells pages otherwise. */
+async function still(context) {
+  const ask = (page) => page.emulateMedia({ reducedMotion: 'reduce' }).catch(() => {}); // it has been closed
+  await Promise.all(context.pages().map(ask));
+  context.on('page', ask);
 }
 
 /** Such as `Page { url: 'about:blank' }`. */

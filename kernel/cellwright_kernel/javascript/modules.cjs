@@ -1,13 +1,14 @@
 // `require` and `import` as cells see them.
 //
 // Flows in: names of modules. Flows out: modules. Decided here: a cell stands in the folder where the kernel is; `playwright`
-// is the one that came with this Node and always fits the browser.
+// is the one that came with this Node and always fits the browser, and types no placeholder however it was loaded.
 'use strict';
 
 const { createRequire, registerHooks } = require('node:module');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { havePatience } = require('./patient.cjs');
+const { typeNoPlaceholder } = require('./secrets.cjs');
 const { IMPORT, IMPORT_META, KEEP, keep } = require('./source.cjs');
 const { Unfinished, loadNeeded, NEEDED_MS, PLAYWRIGHT_MS } = require('./unfinished.cjs');
 
@@ -38,7 +39,9 @@ class Modules {
       const load = () => createRequire(place())(name);
       if (!PLAYWRIGHT.test(name)) return load();
       this.loading(loadNeeded, NEEDED_MS);
-      return this.loading(load, PLAYWRIGHT_MS);
+      const playwright = this.loading(load, PLAYWRIGHT_MS);
+      typeNoPlaceholder(playwright);
+      return playwright;
     };
     Object.defineProperties(require, {
       resolve: { get: () => createRequire(place()).resolve },
@@ -77,6 +80,7 @@ class Modules {
 /** import(), and what a static import becomes: then `wanted` are the names that must be there. */
 async function load(name, options, wanted = []) {
   const module = await import(name, options);
+  if (PLAYWRIGHT.test(name)) typeNoPlaceholder(module);
   for (const one of wanted) {
     if (!(one in module)) throw new SyntaxError(`The module '${name}' does not provide an export named '${one}'`);
   }

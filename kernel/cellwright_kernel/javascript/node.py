@@ -40,7 +40,7 @@ from cellwright_kernel.javascript.silent_pages import SilentPagesCalls
 from cellwright_kernel.javascript.ui import UiCalls
 from cellwright_kernel.processes import NODE_BYTES
 from cellwright_kernel.repeatable import node_flags
-from cellwright_kernel.secrets.placeholder import PLACEHOLDER
+from cellwright_kernel.secrets.placeholder import for_node
 
 _DRIVER: Final = Path(playwright.__file__).parent / "driver"
 _RUNNER: Final = Path(__file__).parent / "runner.cjs"
@@ -124,7 +124,7 @@ class Node:
             *_heap_flag(),
             str(_RUNNER),
             *map(str, handed),
-            PLACEHOLDER,
+            for_node(),
         ]
         self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
             command,

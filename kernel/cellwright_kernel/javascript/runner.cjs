@@ -1,6 +1,6 @@
 // What Node runs: one JavaScript kernel's cells, until its pipes are closed.
 //
-// Flows in: four descriptors and the beginning of placeholders on the command line, then requests, one JSON a line. Flows out: messages, the same way.
+// Flows in: four descriptors and the words of placeholders on the command line, then requests, one JSON a line. Flows out: messages, the same way.
 // Decided here: which parts there are and how they are joined. Nothing in these files may wait for a promise of its own
 // where a cell depends on it: stopping an endless loop throws away whatever the promises of that moment had left to do.
 'use strict';
@@ -20,6 +20,7 @@ const { Completion } = require('./completion.cjs');
 const { installConsole } = require('./console.cjs');
 const { installDisplay } = require('./display.cjs');
 const { installErrors } = require('./errors.cjs');
+const { installParams } = require('./params.cjs');
 const { installProcess } = require('./process.cjs');
 const { installScreen } = require('./screen.cjs');
 const { installSecrets } = require('./secrets.cjs');
@@ -27,7 +28,7 @@ const { installTimers } = require('./timers.cjs');
 const { installUi } = require('./ui.cjs');
 
 const [requestsFd, messagesFd, controlFd, cellsFd] = process.argv.slice(2, 6).map(Number);
-const placeholderBeginning = process.argv[6];
+const placeholderWords = JSON.parse(process.argv[6]);
 process.argv.length = 1;
 process.execArgv = [];
 
@@ -45,8 +46,9 @@ const asks = new Asks(channel, origins);
 const browser = new BrowserLink(outputs, origins, asks);
 installScreen(asks);
 installClipboard(asks);
-installSecrets(asks, placeholderBeginning);
+installSecrets(asks, placeholderWords);
 installUi(asks, () => browser.connected);
+installParams();
 const evaluator = new Evaluator();
 const completion = new Completion(evaluator);
 const children = new Children();

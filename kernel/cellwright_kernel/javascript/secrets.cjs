@@ -1,18 +1,19 @@
 // `secrets`: values that the code can use and never sees, as in Python; each call gives a promise.
 //
-// Flows in: names, and how a placeholder begins. Flows out: requests to the kernel's Python side, and its answers. Decided here: that the name is there only
-// where the session has secrets; and that `fetch` refuses to encrypt a placeholder, which nobody could replace then.
+// Flows in: names; how a placeholder begins, and the sentences that refuse one; Playwright, once it is loaded. Flows out: requests to
+// the kernel's Python side, and its answers. Decided here: that the name is there only where the session has secrets; that `fetch`
+// refuses to encrypt a placeholder, which nobody could replace then; and that Playwright refuses to type one, as Python's does.
 'use strict';
 
 const { offer } = require('./asks.cjs');
 
-const { Error, Headers, Object, Promise, String, TypeError } = globalThis;
+const { Error, Headers, Object, Promise, Reflect, String, TypeError } = globalThis;
 
-const ENCRYPTED = 'What stands for a secret was to go into an https:// request, which is encrypted in here, so that nothing outside '
-  + 'can put the value in its place. Nothing was sent. Write http://HOST:443/ instead: that leaves encrypted.';
+let words = null; // { beginning, typing, typed, encrypted }, where the session has secrets
 
-function installSecrets(asks, beginning) {
+function installSecrets(asks, placeholderWords) {
   if (!process.env.CELLWRIGHT_SECRETS) return;
+  words = placeholderWords;
   const ask = async (use, name) => {
     if (typeof name !== 'string') throw new TypeError(`A secret is named by a string, not ${typeof name}. Nothing was typed or given.`);
     return asks.ask('secrets', use, [name]);
@@ -25,10 +26,27 @@ function installSecrets(asks, beginning) {
   });
   const send = globalThis.fetch;
   const sendIfNone = (resource, options) => {
-    const refused = isEncrypted(resource) && hasText(options?.headers ?? resource?.headers, beginning);
-    return refused ? Promise.reject(new Error(ENCRYPTED)) : send(resource, options);
+    const refused = isEncrypted(resource) && hasText(options?.headers ?? resource?.headers, words.beginning);
+    return refused ? Promise.reject(new Error(words.encrypted)) : send(resource, options);
   };
   globalThis.fetch = Object.defineProperty(sendIfNone, 'name', { value: 'fetch' });
+}
+
+/** Have Playwright refuse to type what stands for a secret; what it tells its own server goes through one call. */
+function typeNoPlaceholder(playwright) {
+  const owner = Object.getPrototypeOf(playwright?.chromium?._connection ?? {});
+  const send = owner.sendMessageToServer;
+  if (!words || typeof send !== 'function' || send.typesNoPlaceholder) return;
+  const sendIfNone = function (object, method, params, ...more) {
+    if (words.typing.includes(method) && Object.values(params ?? {}).some(isPlaceholder)) return Promise.reject(new Error(words.typed));
+    return Reflect.apply(send, this, [object, method, params, ...more]);
+  };
+  sendIfNone.typesNoPlaceholder = true;
+  owner.sendMessageToServer = sendIfNone; // last, and at once: a stop may come between
+}
+
+function isPlaceholder(value) {
+  return typeof value === 'string' && value.includes(words.beginning);
 }
 
 function isEncrypted(resource) {
@@ -40,4 +58,4 @@ function hasText(headers, text) {
   return [...new Headers(headers).values()].some((value) => value.includes(text));
 }
 
-module.exports = { installSecrets };
+module.exports = { installSecrets, typeNoPlaceholder };

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cellwright_kernel import javascript
+from cellwright_kernel import javascript, repeatable
 from cellwright_kernel.devtools_http import told
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.open_dialogs import OpenDialogs
@@ -189,6 +189,8 @@ class BrowserLink:
             page = await self._living_page(context)
             self.dialogs.watch(context)
             context.on("dialog", self._on_dialog)
+            if repeatable.is_on():
+                await _still(context)
             if time.monotonic() - began >= PAGES_S:
                 await self._tell_silent(page)
         except BaseException:
@@ -249,6 +251,18 @@ async def _require_sign_of_life() -> None:
     except (OSError, ValueError) as error:
         if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
             raise BrowserHangs(round(_ALIVE_S * 1000)) from error
+
+
+async def _still(context: BrowserContext) -> None:
+    """Ask pages, also those to come, to leave out motion. Chromium has a flag for that, and Playwright tells pages otherwise."""
+
+    async def ask(page: Page) -> None:
+        with contextlib.suppress(_errors().Error):  # it has been closed
+            await page.emulate_media(reduced_motion="reduce")
+
+    for page in context.pages:
+        await ask(page)
+    context.on("page", ask)
 
 
 async def _hang_up(browser: Browser) -> None:

@@ -11,13 +11,11 @@ import importlib
 import os
 import sys
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from cellwright_kernel.python.after_import import AfterImport
+from cellwright_kernel.secrets.placeholder import TYPING
 from cellwright_kernel.secrets.secrets import WHERE, Secrets, refuse_encrypted, refuse_placeholder
-
-_TYPING: Final = frozenset({"fill", "type", "keyboardType", "keyboardInsertText"})
-"""Playwright's own words for what types a text."""
 
 
 class BothSecrets(Secrets):
@@ -45,7 +43,7 @@ def _type_no_placeholder(module: ModuleType) -> None:
     send = module.Connection.send_message_to_server
 
     def send_if_none(self: Any, channel: Any, method: str, params: Any, *more: Any, **options: Any) -> Any:
-        if method in _TYPING and isinstance(params, dict):
+        if method in TYPING and isinstance(params, dict):
             for word in params.values():
                 if isinstance(word, str):
                     refuse_placeholder(word)

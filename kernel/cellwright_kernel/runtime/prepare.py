@@ -23,6 +23,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from cellwright_kernel.clipboard.clipboard import WHERE
+from cellwright_kernel.params import environment, given
 from cellwright_kernel.python.after_import import AfterImport
 from cellwright_kernel.python.asyncio_run import allow_asyncio_run
 from cellwright_kernel.python.browser import BrowserLink
@@ -63,8 +64,11 @@ class Prepared:
         set_latest(Origin(0, {}))  # for what asks whose turn it is: a dialog of a page, say
         prepare_pyperclip(self._after_import)
 
-    async def define(self, variables: dict[str, Any], needs: frozenset[str]) -> None:
+    async def define(self, variables: dict[str, Any], needs: frozenset[str], params: Mapping[str, str]) -> None:
         """Start what cells need, and define its names."""
+        if params:
+            os.environ.update(environment(params))  # for Node
+            variables.update(given())
         if self._namespace is None:
             allow_asyncio_run(asyncio.get_running_loop())
             shell = SimpleNamespace(user_ns=variables, user_ns_hidden={}, given={})
@@ -105,7 +109,12 @@ def the_prepared(show: PlainShow | None = None) -> Prepared:
     return _prepared[0]
 
 
-async def prepare(variables: dict[str, Any], *needs: str, files: Mapping[str, str] | None = None) -> None:
+async def prepare(
+    variables: dict[str, Any],
+    *needs: str,
+    files: Mapping[str, str] | None = None,
+    params: Mapping[str, str] | None = None,
+) -> None:
     """Define what the cells of a run expect to find, in a notebook; a second call adds what is new.
 
     Args:
@@ -113,6 +122,7 @@ async def prepare(variables: dict[str, Any], *needs: str, files: Mapping[str, st
         needs: Of `browser`, `clipboard`, `javascript`, `pyautogui`, `screen` and `ui` what cells use; `log` and `display` are
             always there.
         files: Path below the current folder -> content in base64; those that are there already are left alone.
+        params: What cells find as `params`; absent: there is no such name.
 
     Raises:
         ValueError: There is no such part, or a path leads out of the current folder. Nothing was started.
@@ -125,7 +135,7 @@ async def prepare(variables: dict[str, Any], *needs: str, files: Mapping[str, st
     if shell is not None:
         let_cells_be_driven(shell)
         offer_exec_js(shell, prepared.javascript)
-    await prepared.define(variables, needed)
+    await prepared.define(variables, needed, params or {})
 
 
 def checked(needs: tuple[str, ...]) -> frozenset[str]:

@@ -34,6 +34,7 @@ from typing import Any, Final
 import cellwright_kernel
 from cellwright_kernel.python.asyncio_run import driven
 from cellwright_kernel.python.namespace import release_keys
+from cellwright_kernel.runtime.params import from_command_line
 from cellwright_kernel.runtime.prepare import Prepared, checked, the_prepared, write_files
 from cellwright_kernel.runtime.show import PlainShow
 
@@ -62,15 +63,23 @@ class Script:
         variables: `globals()`.
         needs: As for `prepare`.
         files: As for `prepare`.
+        params: As for `prepare`; the command line may give them other values, by `--set NAME=VALUE`.
 
     Raises:
         ValueError: As `prepare` does.
     """
 
-    def __init__(self, variables: dict[str, Any], *needs: str, files: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        variables: dict[str, Any],
+        *needs: str,
+        files: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> None:
         self._variables = variables
         self._needs = checked(needs)
         self._files = files or {}
+        self._params = params or {}
         self._cells: list[_Step] = []
         here = Path(str(variables.get("__file__", "script.py")))
         self._show = PlainShow(Path.cwd() / f"{here.stem}-pictures")
@@ -104,6 +113,8 @@ class Script:
 
     def run(self) -> None:
         """Run all cells; ends the process with status 1 at the first that fails and had not."""
+        if self._params:
+            self._params = from_command_line(self._params, sys.argv[1:])
         write_files(self._files)
         prepared = the_prepared(self._show)
         try:
@@ -112,7 +123,7 @@ class Script:
             prepared.close()
 
     async def _run(self, prepared: Prepared) -> None:
-        await prepared.define(self._variables, self._needs)
+        await prepared.define(self._variables, self._needs, self._params)
         for step in self._cells:
             await prepared.refresh(step.code)
             try:

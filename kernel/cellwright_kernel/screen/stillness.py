@@ -57,8 +57,13 @@ class Settled:
     drawn: Box | None = None
     """Left, top, width, height of what was drawn during the wait; None when nothing was."""
 
-    def __bool__(self) -> bool:
+    @property
+    def still(self) -> bool:
+        """Whether the screen is still."""
         return self.reason == "still"
+
+    def __bool__(self) -> bool:
+        return self.still
 
     def __await__(self) -> Generator[None, None, Settled]:
         """So that `await screen.settle()` is right as well."""

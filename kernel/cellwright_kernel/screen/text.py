@@ -115,7 +115,7 @@ def read_instead(wanted: str, rows: Sequence[Sequence[Word]]) -> str:
     read = [" ".join(word.text for word in line) for line in rows]
     alike = difflib.get_close_matches(wanted, read, n=3, cutoff=0.4)
     hint = f" Most alike: {', '.join(map(repr, alike))}." if alike else ""
-    return f"{sum(map(len, rows))} words were read.{hint} Letters with accents and very large ones are often misread; `ui.find` reads none."
+    return f"{sum(map(len, rows))} words were read.{hint} Letters with accents, and those of more than 90 pixels, are often misread; `ui.find` reads none."
 
 
 def lines(words: Iterable[Word]) -> list[list[Word]]:

@@ -12,7 +12,7 @@ import socket
 from typing import Any, Final
 
 from cellwright_kernel.secrets.errors import SecretError
-from cellwright_kernel.secrets.placeholder import PLACEHOLDER
+from cellwright_kernel.secrets.placeholder import ENCRYPTED, PLACEHOLDER, TYPED
 
 WHERE: Final = "CELLWRIGHT_SECRETS"
 """The environment variable that names the kernel host's socket."""
@@ -26,10 +26,7 @@ def refuse_placeholder(text: str) -> None:
         SecretError: It has.
     """
     if PLACEHOLDER in text:
-        raise SecretError(
-            "What stands for a secret in a header was to be typed; it would be typed as it is, and mean nothing there. Nothing was "
-            "typed. Use `secrets.type(name)`."
-        )
+        raise SecretError(TYPED)
 
 
 def refuse_encrypted(header: bytes) -> None:
@@ -39,10 +36,7 @@ def refuse_encrypted(header: bytes) -> None:
         SecretError: It has.
     """
     if PLACEHOLDER.encode() in header:
-        raise SecretError(
-            "What stands for a secret was to go into an https:// request, which is encrypted in here, so that nothing outside can "
-            "put the value in its place. Nothing was sent. Write http://HOST:443/ instead: that leaves encrypted."
-        )
+        raise SecretError(ENCRYPTED)
 
 
 class Secrets:

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cellwright.bench import neighbour, sessions, text, throughput
+from cellwright.bench import journal, neighbour, sessions, text, throughput
 from cellwright.bench.cells import Figures, measure
 from cellwright.bench.rows import Row
 from cellwright.cli.show import console_for_output
@@ -25,6 +25,7 @@ _MORE: Final[dict[str, Callable[[], list[Row]]]] = {
     "sessions": sessions.measure,
     "throughput": throughput.measure,
     "neighbour": neighbour.measure,
+    "journal": journal.measure,
 }
 _PARTS: Final = ("cells", *_MORE)
 
@@ -42,7 +43,7 @@ def bench(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure cells, screenshots, typing, starts, memory, ten sessions at once and a hostile one, each beside the stock way; takes three minutes."""
+    """Measure cells, screenshots, typing, starts, memory, ten sessions at once, a hostile one and the journal, each beside the stock way; takes three minutes."""
     parts = only or _PARTS
     for part in parts:
         if part not in _PARTS:

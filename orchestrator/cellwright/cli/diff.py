@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from cellwright.cli.comparing import ComparingOptions
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
-from cellwright.cli.replay import area_from, cell_as_json, print_cell
+from cellwright.cli.option_groups import with_options
+from cellwright.cli.replay import cell_as_json, print_cell
 from cellwright.cli.runs import Json, RunArgument
 from cellwright.cli.show import console_for_output
 from cellwright.counted import counted
@@ -32,20 +32,13 @@ def register(app: typer.Typer) -> None:
     app.command("diff")(diff_runs)
 
 
+@with_options(comparing=ComparingOptions)
 def diff_runs(
     one: RunArgument,
     other: RunArgument,
     *,
-    mask: Annotated[
-        list[str] | None,
-        typer.Option("--mask", metavar="X,Y,W,H", help="Do not look at this area of pictures; may be repeated."),
-    ] = None,
-    may_differ: Annotated[
-        list[Path] | None,
-        typer.Option("--may-differ", metavar="FILE", help="More rules (TOML) of what texts may say differently."),
-    ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what was left out of the comparison.")] = False,
     as_json: Json = False,
+    comparing: ComparingOptions,
 ) -> None:
     """Compare the cells of two runs: code, status, texts, pictures and the screen after each.
 
@@ -54,10 +47,12 @@ def diff_runs(
     Exit status: 0 when every cell is the same; 1 when one is not; 2 used wrongly; 3 this machine is missing something; 130 Ctrl-C.
     """
     first, second = read_run(find_run(one)), read_run(find_run(other))
-    rules, masks = MayDiffer.read(*(may_differ or ())), tuple(area_from(word) for word in mask or ())
+    rules, masks = comparing.rules(), comparing.masks()
     console = console_for_output()
     try:
-        cells = run_to_its_end(_cells(first, second, rules, masks, None if as_json else console, explain=explain))
+        cells = run_to_its_end(
+            _cells(first, second, rules, masks, None if as_json else console, explain=comparing.explain)
+        )
     except asyncio.CancelledError:
         raise typer.Exit(INTERRUPTED) from None
     differing = next((cell for cell in cells if cell.verdict != "same"), None)

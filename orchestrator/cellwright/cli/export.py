@@ -12,11 +12,13 @@ from typing import Annotated, Final
 
 import typer
 
+from cellwright.cli.param_words import params_from
 from cellwright.cli.runs import RunArgument
 from cellwright.errors import UsageError
 from cellwright.plain import plain
 from cellwright.record import Run, find_run, read_run
 from cellwright.replay.export import Form, export, new_file
+from cellwright.replay.lift import lift
 
 _STDOUT: Final = "-"
 
@@ -39,6 +41,14 @@ def export_run(
         str | None,
         typer.Option("--out", metavar="PATH", help="Where to; `-` is standard output. Absent: RUN_ID.FORM, here."),
     ] = None,
+    lift_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lift",
+            metavar="NAME=LITERAL",
+            help='Make this text or number, wherever a Python cell has it, the parameter params["NAME"]; may be repeated.',
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file; pack a run that was changed.")] = False,
 ) -> None:
     """Write a run as something that others can read or execute.
@@ -49,6 +59,8 @@ def export_run(
     recorded = read_run(find_run(run))
     for problem in recorded.problems:
         print(f"cellwright: {plain(f'{problem.place} {problem.what}')}", file=sys.stderr)
+    if lift_:
+        recorded = _lifted(recorded, to, params_from(lift_, "--lift"))
     if out == _STDOUT:
         _to_stdout(recorded, to, force=force)
         return
@@ -56,6 +68,23 @@ def export_run(
     with new_file(target, force=force) as file:
         export(recorded, to, file, force=force)
     print(plain(str(target)))
+
+
+def _lifted(recorded: Run, to: Form, literals: dict[str, str]) -> Run:
+    if to not in {"ipynb", "py"}:
+        raise UsageError(
+            f"--lift changes code, and --to {to} shows what ran. Nothing was written. Use --to ipynb or py."
+        )
+    lifted = lift(recorded, literals)
+    for name in literals:
+        print(lifted.words(name), file=sys.stderr)
+    if lifted.left:
+        cells = ", ".join(map(str, lifted.left))
+        print(
+            f"Left as it is in cell {cells}: in f-strings, longer texts, JavaScript or IPython's dialect.",
+            file=sys.stderr,
+        )
+    return lifted.run
 
 
 def _to_stdout(recorded: Run, to: Form, *, force: bool) -> None:

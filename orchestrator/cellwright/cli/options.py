@@ -1,6 +1,6 @@
 """What a sandbox may have, said the same way by every command: `run`, `exec`, `serve`.
 
-Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--secret`, `--sandbox`, `--image`, `--runtime`, `--size`, `--no-browser`, `--memory` and
+Flows in: the words after `--allow`, `--file`, `--out`, `--env`, `--param`, `--secret`, `--sandbox`, `--image`, `--runtime`, `--size`, `--no-browser`, `--memory` and
 its like, `--deadline`. Flows out: a `Spec`.
 Decided here: how each word is written, and the sentence for one that is not.
 """
@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import wraps
-from inspect import Parameter, signature
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
 from cellwright.cli.limit_words import limits_from
+from cellwright.cli.option_groups import with_options
+from cellwright.cli.param_words import params_from
 from cellwright.cli.secret_words import secrets_from, values_of
 from cellwright.errors import UsageError
 from cellwright.sandbox.base import Spec
@@ -35,11 +34,13 @@ _OPTION_OF = {
     "cell_deadline_s": "--deadline",
     "deadline_limit_s": "--deadline-limit",
     "env": "--env",
+    "params": "--param",
     "width": "--size",
     "height": "--size",
     "runtime": "--runtime",
 }
 _LANGUAGES: dict[str, Language] = {"py": "python", "python": "python", "js": "javascript", "javascript": "javascript"}
+_GIVEN_CHARS = 200
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -73,6 +74,15 @@ class SpecOptions:
             "--env",
             metavar="NAME[=VALUE]",
             help="Set a variable in the kernels' environment; NAME alone takes the caller's value. May be repeated.",
+        ),
+    ] = None
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="NAME=VALUE",
+            help='A parameter of the run, which cells find as params["NAME"]: `replay --set` gives it another value. The run keeps '
+            "the value, so it is no place for a secret. May be repeated.",
         ),
     ] = None
     secrets: Annotated[
@@ -180,7 +190,12 @@ class SpecOptions:
             UsageError: An option is not written as it must be, or names a file that is not there.
         """
         _refuse_half_characters(
-            *(self.allow or ()), *map(str, self.files or ()), str(self.out), *(self.env or ()), *(self.secrets or ())
+            *(self.allow or ()),
+            *map(str, self.files or ()),
+            str(self.out),
+            *(self.env or ()),
+            *(self.params or ()),
+            *(self.secrets or ()),
         )
         said: dict[str, Any] = {
             "backend": self.sandbox,
@@ -190,6 +205,7 @@ class SpecOptions:
             "files": self.files and tuple(existing_file(path) for path in self.files),
             "out": _folder(self.out),
             "env": self.env and dict(variable(word) for word in self.env),
+            "params": self.params and params_from(self.params, "--param"),
             "secrets": self.secrets and secrets_from(self.secrets),
             "browser": self.browser,
             "deterministic": self.deterministic,
@@ -205,7 +221,8 @@ class SpecOptions:
             first = error.errors(include_url=False)[0]
             name = ".".join(str(part) for part in first["loc"])
             name = _OPTION_OF.get(name.partition(".")[0], name)
-            given = "" if name == "--env" else f" (given: {first['input']!r})"  # a value is nobody else's business
+            input_ = repr(first["input"])[:_GIVEN_CHARS]
+            given = "" if name == "--env" else f" (given: {input_})"  # a value is nobody else's business
             raise UsageError(f"{name}: {first['msg']}{given}. Nothing was started.") from error
 
     def secret_values(self) -> dict[str, str]:
@@ -217,23 +234,8 @@ class SpecOptions:
         return values_of(secrets_from(self.secrets or ()))
 
 
-def with_spec_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that has these options besides its own, and takes them together as its `asked`."""
-    own = signature(command, eval_str=True)
-    kinds = get_type_hints(SpecOptions, include_extras=True)
-    options = [
-        Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=kinds[option.name])
-        for option in fields(SpecOptions)
-    ]
-
-    @wraps(command)
-    def called(**words: Any) -> None:  # noqa: ANN401 - what typer makes of the command line
-        asked = SpecOptions(**{option.name: words.pop(option.name) for option in options})
-        command(**words, asked=asked)
-
-    rest = [parameter for parameter in own.parameters.values() if parameter.name != "asked"]
-    called.__signature__ = own.replace(parameters=[*rest, *options])  # type: ignore[attr-defined]
-    return called
+with_spec_options = with_options(asked=SpecOptions)
+"""Gives a command these options besides its own, and has it take them together as its `asked`."""
 
 
 def languages_from(words: str) -> tuple[Language, ...]:

@@ -1,8 +1,7 @@
 """`cellwright replay RUN`: a run's cells again, in a fresh sandbox and without the model.
 
 Flows in: RUN, and what is different this time. Flows out: a line for each cell, what differs below it, and the verdict; JSON for
-a program. Decided here: the exit status, 0 only if every cell is the same; and that a variable or a secret which the run names
-has a value only where the caller names it again: the run may have come from somebody else, and its code gets what it names.
+a program. Decided here: the exit status, 0 only if every cell is the same; and how a comparison reads.
 """
 
 from __future__ import annotations
@@ -19,26 +18,24 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from cellwright.cli import options
+from cellwright.cli.comparing import ComparingOptions
+from cellwright.cli.given_again import AgainOptions
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
+from cellwright.cli.option_groups import with_options
+from cellwright.cli.param_words import params_from
 from cellwright.cli.runs import RunArgument
-from cellwright.cli.secret_words import secrets_from, values_of
 from cellwright.cli.show import console_for_output
 from cellwright.counted import counted
-from cellwright.errors import UsageError
 from cellwright.plain import plain
 from cellwright.record import Run, find_run, read_run
 from cellwright.replay.compare import Compared
 from cellwright.replay.export import new_file, write_text
-from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.replay import Again, Replayed, replay
 from cellwright.replay.report import report as report_of
-from cellwright.sandbox.base import SecretSpec
-from cellwright_kernel.wire import Area, Language
+from cellwright_kernel.wire import Language
 
 _STYLE: Final = {"same": "green", "differs": "red", "failed": "bold red"}
 _SHOWN_LINES: Final = 40
-_AREA_NUMBERS: Final = 4
 
 
 def register(app: typer.Typer) -> None:
@@ -46,6 +43,7 @@ def register(app: typer.Typer) -> None:
     app.command("replay")(replay_run)
 
 
+@with_options(given=AgainOptions, comparing=ComparingOptions)
 def replay_run(
     run: RunArgument,
     *,
@@ -64,37 +62,11 @@ def replay_run(
         float | None,
         typer.Option(min=0.01, help="Pause between cells as the run did, so many times as fast. Absent: no pauses."),
     ] = None,
-    mask: Annotated[
-        list[str] | None,
-        typer.Option("--mask", metavar="X,Y,W,H", help="Do not look at this area of pictures; may be repeated."),
-    ] = None,
-    may_differ: Annotated[
-        list[Path] | None,
-        typer.Option("--may-differ", metavar="FILE", help="More rules (TOML) of what texts may say differently."),
-    ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what was left out of the comparison.")] = False,
-    env: Annotated[
+    set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--env",
-            metavar="NAME[=VALUE]",
-            help="A variable that the run was given: it keeps the names only. NAME alone takes the caller's value.",
+            "--set", metavar="NAME=VALUE", help="Another value for a parameter of the run (`--param`); may be repeated."
         ),
-    ] = None,
-    secret: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--secret",
-            metavar="NAME",
-            help="Let the run's cells use the caller's variable NAME as the secret of this name, as they did.",
-        ),
-    ] = None,
-    file: Annotated[
-        list[Path] | None,
-        typer.Option("--file", metavar="PATH", help="Takes the place of the run's file of this name; may be repeated."),
-    ] = None,
-    sandbox: Annotated[
-        str | None, typer.Option("--sandbox", metavar="BACKEND", help="Another backend than the run's.")
     ] = None,
     report: Annotated[
         Path | None,
@@ -103,6 +75,8 @@ def replay_run(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
+    given: AgainOptions,
+    comparing: ComparingOptions,
 ) -> None:
     """Do a run's cells again without the model, and compare each with the record.
 
@@ -110,21 +84,22 @@ def replay_run(
     """
     recorded = read_run(find_run(run))
     again = Again(
-        may_differ=MayDiffer.read(*(may_differ or ())),
-        masks=tuple(area_from(word) for word in mask or ()),
+        may_differ=comparing.rules(),
+        masks=comparing.masks(),
         keep_going=keep_going,
         first=first,
         last=last,
         speed=speed,
-        env=environment_again(recorded, env or ()),
-        secrets=secrets_again(recorded, secret or ()),
-        files={path.name: path for path in map(options.existing_file, file or ())},
-        backend=sandbox,
+        env=given.environment(recorded),
+        secrets=given.secrets(recorded),
+        files=given.files(),
+        params=params_from(set_ or (), "--set"),
+        backend=given.sandbox,
         is_live=network == "live",
     )
     console = console_for_output()
     try:
-        replayed = run_to_its_end(_replay(recorded, again, console, explain=explain, quiet=as_json))
+        replayed = run_to_its_end(_replay(recorded, again, console, explain=comparing.explain, quiet=as_json))
     except asyncio.CancelledError:
         raise typer.Exit(INTERRUPTED) from None
     if report is not None:
@@ -199,6 +174,7 @@ def _print_verdict(replayed: Replayed, again: Again, console: Console) -> None:
         line = Text.assemble(
             (differing.verdict, _STYLE[differing.verdict]), f": first at cell {differing.number}{first}; {said}"
         )
+    line.append(plain(replayed.words_of_params))
     console.print(line.append(plain(f" · {replayed.folder}")), soft_wrap=True)
 
 
@@ -207,6 +183,7 @@ def _whole(replayed: Replayed) -> dict[str, object]:
     return {
         "folder": str(replayed.folder),
         "divergence": differing.number if differing else None,
+        "set": dict(replayed.params),
         "cells": [cell_as_json(cell) for cell in replayed.cells],
     }
 
@@ -232,67 +209,6 @@ def cell_as_json(cell: Compared) -> dict[str, object]:
         "recorded_ms": cell.recorded_ms,
         "replayed_ms": cell.other_ms,
     }
-
-
-def area_from(word: str) -> Area:
-    """Return the area of a picture that a word such as `1300,0,140,24` says; raises UsageError when it says none."""
-    parts = [part.strip() for part in word.split(",")]
-    if len(parts) != _AREA_NUMBERS or not all(part.isdecimal() for part in parts):
-        raise UsageError(
-            f"--mask {word!r} is no area of a picture. Nothing ran. Write X,Y,W,H in pixels, such as 1300,0,140,24."
-        )
-    return Area(*map(int, parts))
-
-
-def environment_again(recorded: Run, words: Sequence[str]) -> dict[str, str]:
-    """Return the variables that a run was given, as they are said now; those that are not said are missing.
-
-    Raises:
-        UsageError: One is said that it was not given, or is not set here.
-    """
-    given = dict(options.variable(word) for word in words)
-    names = recorded.info.spec.get("env") or []
-    known = {str(name) for name in names} if isinstance(names, list) else set()
-    if unknown := sorted(given.keys() - known):
-        raise UsageError(
-            f"--env {unknown[0]}: the run was given no such variable. Nothing ran. It has: {', '.join(sorted(known)) or 'none'}."
-        )
-    return given
-
-
-def secrets_again(recorded: Run, words: Sequence[str]) -> dict[str, str]:
-    """Return the values of a run's secrets, each named again: the caller's variables, or what a person types.
-
-    Raises:
-        UsageError: One is not named again, is none of the run's, is named for other hosts than the run's, or has no value.
-    """
-    said = recorded.info.spec.get("secrets") or []
-    known = [SecretSpec.model_validate(one) for one in said] if isinstance(said, list) else []
-    hosts = {secret.name: secret.hosts for secret in known}
-    given = secrets_from(words)
-    for secret in given:
-        if secret.name not in hosts:
-            has = ", ".join(sorted(hosts)) or "none"
-            raise UsageError(
-                f"--secret {secret.name}: the run was given no such secret. Nothing was started. It has: {has}."
-            )
-        if secret.hosts and set(secret.hosts) != set(hosts[secret.name]):
-            raise UsageError(
-                f"--secret {secret.name}: in the run it {_places(hosts[secret.name])}, and nothing else can be said. "
-                "Nothing was started. Write the name alone if that is meant."
-            )
-    if missing := [secret for secret in known if secret.name not in {one.name for one in given}]:
-        was_given = "; ".join(f"{secret.name}, which {_places(secret.hosts)}" for secret in missing)
-        again = " ".join(f"--secret {secret.name}" for secret in missing)
-        raise UsageError(
-            f"The run was given secrets, and keeps the names only: {was_given}. Nothing was started. If its code may use yours, "
-            f"give them again: {again}."
-        )
-    return values_of(known)
-
-
-def _places(hosts: Sequence[str]) -> str:
-    return f"may go to {', '.join(hosts)}" if hosts else "may be typed into any field"
 
 
 def _seconds(ms: int) -> str:

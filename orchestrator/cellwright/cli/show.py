@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, assert_never
 
-from pydantic import JsonValue
 from rich.console import Console, RenderableType
 from rich.padding import Padding
+from rich.segment import Segments
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -21,6 +21,7 @@ from cellwright.plain import plain
 from cellwright.record import Record, Run, StoredCell, records
 from cellwright.record.stored import StoredImage, StoredText
 from cellwright.record.totals import Totals, messages_of, totals_of
+from cellwright.replay.set_values import values_of
 from cellwright_kernel.wire import Language, Rung
 
 STYLE_OF_STATUS: Final[Mapping[str, str]] = {
@@ -70,7 +71,12 @@ def show_run(run: Run, console: Console) -> None:
 
 
 def _print(console: Console, part: RenderableType) -> None:
-    console.print(part, soft_wrap=isinstance(part, Text))
+    """A text goes out as it is: rich would look for places to wrap it, 20 times as long on a run of 5,000 cells."""
+    if isinstance(part, Text):
+        part.stylize(part.style)  # without any part of it styled, `render` leaves the style of the whole out
+        console.print(Segments(part.render(console, end="\n")), soft_wrap=True, end="")
+    else:
+        console.print(part)
 
 
 def _header(run: Run) -> Iterator[Text]:
@@ -81,7 +87,7 @@ def _header(run: Run) -> Iterator[Text]:
     yield Text.assemble(("driver   ", "bold"), info.driver, plain(f", {info.model}") if info.model else "")
     reason = f": {run.end.reason}" if run.end and run.end.reason else ""
     yield Text.assemble(("status   ", "bold"), (run.status, STYLE_OF_STATUS[run.status]), _one_line(reason))
-    yield Text.assemble(("sandbox  ", "bold"), plain(_spec(info.spec)))
+    yield Text.assemble(("sandbox  ", "bold"), plain(_spec(run)))
     ended = f" to {run.end.at}" if run.end else ""
     yield Text.assemble(("time     ", "bold"), plain(f"{info.created_at}{ended}"))
     yield Text.assemble(("folder   ", "bold"), plain(str(run.folder)))
@@ -89,11 +95,14 @@ def _header(run: Run) -> Iterator[Text]:
         yield Text(plain(f"problem  {problem.place} {problem.what}"), style="red" if problem.is_change else "yellow")
 
 
-def _spec(spec: Mapping[str, JsonValue]) -> str:
+def _spec(run: Run) -> str:
+    spec = run.info.spec
     words = [f"{spec.get('backend')} {spec.get('width')}x{spec.get('height')}"]
     for name in ("allow", "files", "env"):
         if isinstance(value := spec.get(name), list) and value:
             words.append(f"{name}: {', '.join(str(part) for part in value)}")
+    if params := values_of(run):
+        words.append(f"params: {', '.join(f'{name}={value!r}' for name, value in params.items())}")
     if spec.get("out"):
         words.append(f"out: {spec['out']}")
     return "; ".join(words)

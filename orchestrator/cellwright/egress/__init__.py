@@ -5,7 +5,8 @@ the places that the entries name, and one `EgressRequest` for each request, let 
 all that was said.
 """
 
-from cellwright.egress.exchange import EgressRequest, Timeouts, Tls
+from cellwright.egress.exchange import Timeouts, Tls
+from cellwright.egress.outcome import EgressRequest
 from cellwright.egress.proxy import EgressProxy
 from cellwright.egress.rules import AllowList, forwards
 from cellwright.egress.tape import Tape

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import h11
 
+from cellwright.egress.bodies import BodyWatch
 from cellwright.egress.heads import (
     Stopped,
     Target,
@@ -25,49 +26,25 @@ from cellwright.egress.heads import (
     head_of,
     host_header,
     is_upgrade,
+    is_websocket,
     place_of,
     target_of,
     why,
 )
-from cellwright.egress.placeholders import Misplaced, Placeholders
+from cellwright.egress.outcome import EgressRequest
+from cellwright.egress.placeholders import Placeholders, Refused
 from cellwright.egress.relay import Side, relay
 from cellwright.egress.rules import LOCALHOST, LOCALHOST_ADDRESSES, Address, AllowList, is_public, plain
+from cellwright.egress.spoken import Spoken
 from cellwright.egress.tape import Tape
 from cellwright.egress.tunnelled import says_http
+from cellwright.egress.websocket import EXTENSIONS
 from cellwright.egress.witness import Watch
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 """Turns a host name into addresses; raises OSError when there are none."""
 
 _REASON_BYTES: Final = 400
-
-
-@dataclass(frozen=True)
-class EgressRequest:
-    """Something inside asked for a way out, and what came of it. All of it was observed outside."""
-
-    method: str
-    """`CONNECT`, or the HTTP method of a plain request."""
-    host: str
-    """As the inside asked for it, in its plain form."""
-    port: int
-    allowed: bool
-    """The verdict."""
-    reason: str | None
-    """The entry that let it through, or the sentence with which it was refused or failed."""
-    address: str | None
-    """The address that was connected to; None when none was."""
-    sent_bytes: int
-    """From inside to outside."""
-    received_bytes: int
-    started_at: str
-    """Moment in UTC, ISO 8601 with milliseconds and `Z`."""
-    duration_ms: int
-    """Until the connection was over."""
-    secrets: tuple[str, ...] = ()
-    """Names of those whose values went out in its headers, or whose placeholders it was refused for."""
-    taped: bool = False
-    """Whether a record answered in place of the world: nothing went out."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +106,8 @@ class Exchange:
         self._placeholders = placeholders
         self._tls = tls
         self._secrets: tuple[str, ...] = ()
-        self._misplaced: Misplaced | None = None
+        self._refused: Refused | None = None
+        self._is_websocket = False
         self._target: Target | None = None
         self._way: _Way | None = None
         self._reason: str | None = None
@@ -145,9 +123,9 @@ class Exchange:
         try:
             async with asyncio.timeout(self._timeouts.total_s):
                 await self._run()
-        except (Stopped, Misplaced) as stop:
-            if isinstance(stop, Misplaced):
-                self._way, self._secrets = None, (stop.name,)
+        except (Stopped, Refused) as stop:
+            if isinstance(stop, Refused):
+                self._way, self._secrets = None, stop.names
             self._reason = str(stop)
             await self._say(stop if isinstance(stop, Stopped) else Stopped(403, str(stop)))
         except BaseException:
@@ -215,20 +193,14 @@ class Exchange:
         await self._relay(target, outside)
 
     async def _relay(self, target: Target, outside: Side) -> None:
-        watch = self._placeholders.watch("what was sent without encryption", target.host, target.port)
-
-        def look(data: bytes) -> bool:
-            try:
-                watch.look(data)
-            except Misplaced as misplaced:
-                self._misplaced = misplaced
-            return self._misplaced is None
-
+        if not self._placeholders:
+            return await relay(self._inside, outside, idle_s=self._timeouts.idle_s)
+        spoken = Spoken(self._placeholders, target.host, target.port, is_websocket=self._is_websocket)
         try:
-            await relay(self._inside, outside, idle_s=self._timeouts.idle_s, look=look if self._placeholders else None)
+            await relay(self._inside, outside, idle_s=self._timeouts.idle_s, looks=spoken)
         finally:
-            if self._misplaced is not None:
-                raise self._misplaced
+            if spoken.refused is not None:
+                raise spoken.refused
 
     async def _head(self) -> h11.Request | None:
         try:
@@ -308,38 +280,51 @@ class Exchange:
         if not upgrade:
             headers.append((b"Connection", b"close"))
         if self._placeholders:
+            self._is_websocket = upgrade and is_websocket(request)
+            if self._is_websocket:  # messages would be compressed, each with those before
+                headers = [(name, value) for name, value in headers if name.lower() != EXTENSIONS]
             headers, self._secrets = self._placeholders.filled(headers, target.host, target.port)
         await outside.send(h11.Request(method=request.method, target=target.path, headers=headers))
         async with asyncio.timeout(self._timeouts.idle_s) as clock:
-            body = asyncio.ensure_future(self._carry_body(target, outside, clock))
+            body = asyncio.ensure_future(self._carry_body(request, target, outside, clock))
             try:
                 return await self._carry_response(outside, clock)
             except Stopped:
-                if self._misplaced is not None:
-                    raise self._misplaced from None
+                if self._refused is not None:
+                    raise self._refused from None
                 raise
             finally:
                 body.cancel()
                 await asyncio.gather(body, return_exceptions=True)
 
-    async def _carry_body(self, target: Target, outside: Side, clock: asyncio.Timeout) -> None:
+    async def _carry_body(self, request: h11.Request, target: Target, outside: Side, clock: asyncio.Timeout) -> None:
         """Carry the request's body. Where the other side stops reading it, its response still counts."""
-        watch = self._placeholders.watch("the body", target.host, target.port)
+        watch = BodyWatch(self._placeholders, request.headers, target.host, target.port) if self._placeholders else None
         try:
             while isinstance(event := await self._inside.next_event(), h11.Data):
                 self._touch(clock)
-                if self._placeholders:
-                    watch.look(bytes(event.data))
+                if watch is not None:
+                    self._refuse_early_messages(target)
+                    await watch.look(bytes(event.data))
                 await outside.send(h11.Data(data=event.data))
+                await asyncio.sleep(0)  # thousands of pieces may have come at once, and others have their turn
             if isinstance(event, h11.EndOfMessage):
                 await outside.send(h11.EndOfMessage())
-        except Misplaced as misplaced:
-            self._misplaced = misplaced
+        except Refused as refused:
+            self._refused = refused
             outside.abort()
         except h11.RemoteProtocolError:
             outside.abort()  # the rest of the body will not come, so neither will a response
         except OSError:
             return
+
+    def _refuse_early_messages(self, target: Target) -> None:
+        """Refuse a body that a server would read as messages, because it needs none to agree on a WebSocket."""
+        if self._is_websocket:
+            raise Refused(
+                f"A request for a WebSocket to {place_of(target.host, target.port)} had a body, and this session has secrets. It was "
+                "not sent on. Send messages once the WebSocket is open."
+            )
 
     async def _carry_response(self, outside: Side, clock: asyncio.Timeout) -> bool:
         while True:
@@ -349,6 +334,7 @@ class Exchange:
                 case h11.InformationalResponse(status_code=101):
                     headers = end_to_end(event, upgrade=True)
                     await self._inside.send(h11.InformationalResponse(status_code=101, headers=headers))
+                    self._is_websocket |= is_websocket(event)
                     return True
                 case h11.InformationalResponse():
                     headers = end_to_end(event)
@@ -360,6 +346,7 @@ class Exchange:
                     )
                 case h11.Data():
                     await self._inside.send(h11.Data(data=event.data))
+                    await asyncio.sleep(0)
                 case h11.EndOfMessage():
                     await self._inside.send(h11.EndOfMessage())
                     return False

@@ -99,6 +99,11 @@ def is_upgrade(request: h11.Request) -> bool:
     )
 
 
+def is_websocket(event: _Headed) -> bool:
+    """Return whether what an upgrade asks for, or agrees to, may be a WebSocket; some ask for `websocket/13`."""
+    return any(name == b"upgrade" and b"websocket" in value.lower() for name, value in event.headers)
+
+
 def _tokens(value: bytes) -> set[bytes]:
     return {token.strip().lower() for token in value.split(b",")}
 

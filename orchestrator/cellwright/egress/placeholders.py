@@ -22,12 +22,19 @@ Headers = list[tuple[bytes, bytes]]
 _BASIC: Final = re.compile(rb"(?i)(basic +)([A-Za-z0-9+/]+={0,2}) *")
 
 
-class Misplaced(Exception):
-    """A placeholder stands where it must not; `str()` of it is the sentence for whoever sent it."""
+class Refused(Exception):
+    """Something is not sent on, for the sake of secrets; `str()` of it is the sentence for whoever sent it."""
+
+    names: tuple[str, ...] = ()
+    """Of the secrets whose placeholders were found."""
+
+
+class Misplaced(Refused):
+    """A placeholder stands where it must not."""
 
     def __init__(self, name: str, sentence: str) -> None:
         super().__init__(sentence)
-        self.name = name
+        self.names = (name,)
 
 
 class Placeholders:

@@ -18,7 +18,8 @@ from typing import Final, Self
 
 import h11
 
-from cellwright.egress.exchange import EgressRequest, Exchange, Resolve, Timeouts, Tls
+from cellwright.egress.exchange import Exchange, Resolve, Timeouts, Tls
+from cellwright.egress.outcome import EgressRequest
 from cellwright.egress.placeholders import Placeholders
 from cellwright.egress.relay import Side
 from cellwright.egress.rules import Address, AllowList

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import h11
 
@@ -18,7 +18,10 @@ from cellwright.egress.witness import Witness
 HEAD_BYTES: Final = 32 * 1024
 """Largest head of a request or response; Chromium's own limit for a URL in a head is below it in practice."""
 _CHUNK: Final = 64 * 1024
+_LOOK: Final = 16 * 1024
+"""Bytes that are looked at in one turn: as frames that say nothing, 64 KiB took 50 ms."""
 _FLUSH_S: Final = 5.0
+_PART_S: Final = 2.0
 
 
 class Side:
@@ -106,14 +109,24 @@ class Side:
         self._writer.transport.abort()
 
 
-async def relay(one: Side, other: Side, *, idle_s: float, look: Callable[[bytes], bool] | None = None) -> None:
+class Looks(Protocol):
+    """Who looks at what is relayed."""
+
+    def sent(self, data: bytes) -> bytes | None:
+        """Look at what is about to go to the second side; return None when it may, else the last words to the first side."""
+
+    def received(self, data: bytes) -> None:
+        """Look at what is about to go to the first side."""
+
+
+async def relay(one: Side, other: Side, *, idle_s: float, looks: Looks | None = None) -> None:
     """Carry bytes both ways until both sides have ended, or none came for `idle_s` seconds.
 
     Args:
         one: A side.
         other: The other one.
         idle_s: The limit.
-        look: Is shown what is about to go from the first side to the second; if it says False, both are broken off.
+        looks: Is shown what is about to go; what it lets not go to the second side breaks both off.
 
     Raises:
         TimeoutError: Nothing came for too long.
@@ -125,21 +138,38 @@ async def relay(one: Side, other: Side, *, idle_s: float, look: Callable[[bytes]
         def touch() -> None:
             clock.reschedule(loop.time() + idle_s)
 
-        group.create_task(_carry(one, other, touch, look))
-        group.create_task(_carry(other, one, touch, None))
+        group.create_task(_carry(one, other, touch, looks.sent if looks else _lets_go))
+        group.create_task(_carry(other, one, touch, looks.received if looks else _lets_go))
 
 
-async def _carry(source: Side, sink: Side, touch: Callable[[], None], look: Callable[[bytes], bool] | None) -> None:
+async def _carry(source: Side, sink: Side, touch: Callable[[], None], look: Callable[[bytes], bytes | None]) -> None:
     data = source.conn.trailing_data[0]
     while data or (data := await source.read()):
         touch()
-        if look is not None and not look(data):
+        part, data = data[:_LOOK], data[_LOOK:]
+        if (last := look(part)) is not None:
             sink.abort()
-            source.abort()
+            await _part(source, last)
             return
         try:
-            await sink.write(data)
+            await sink.write(part)
         except OSError:
             return  # it takes nothing more, but what it said before may still be on its way to the other one
-        data = b""
+        await asyncio.sleep(0)  # what has come already is read, and what can be is written, without a turn for others
     await sink.end()
+
+
+def _lets_go(_: bytes) -> None:
+    return None
+
+
+async def _part(side: Side, last: bytes) -> None:
+    """Close a side; with last words, once it has had the time to hear them: who is closed with bytes unread may lose them."""
+    if last:
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(_PART_S):
+                await side.write(last)
+                await side.end()
+                while await side.read():
+                    pass
+    side.abort()

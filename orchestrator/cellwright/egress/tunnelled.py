@@ -1,7 +1,9 @@
 """The first words in a tunnel, before anything of it is carried.
 
 Flows in: the two sides of a tunnel that is open. Flows out: whether the inside speaks HTTP in it that anybody can read.
-Decided here: the inside has to speak first for that, and nothing that was said meanwhile is lost.
+Decided here: the inside has to speak first for that, and nothing that was said meanwhile is lost. What begins as requests
+mostly do is waited for; what begins as one only could, such as a word in small letters, is not, since other protocols do, too:
+where it becomes one later, `Begun` tells.
 """
 
 from __future__ import annotations
@@ -12,9 +14,19 @@ from typing import Final
 
 from cellwright.egress.relay import Side
 
-_METHOD: Final = re.compile(rb"[A-Z]{2,20} ")
-_BEGINS: Final = re.compile(rb"[A-Z]{0,20}")
+_METHOD: Final = re.compile(rb"\s*[A-Z]{2,20} ")
+_BEGINS: Final = re.compile(rb"\s*[A-Z]{0,20}")
 _HTTP2: Final = b"PRI * HTTP/2"
+
+_GAP: Final = rb"[ \t\v\f\r]+"
+_WORD: Final = rb"[!-~\x80-\xff]"
+_LINE: Final = re.compile(rb"\s*%b+%b%b+%bHTTP/" % (_WORD, _GAP, _WORD, _GAP))
+"""How any request begins that some server takes: with empty lines before it, or a method that nobody knows."""
+_PART_OF_LINE: Final = re.compile(
+    rb"\s*(?:%b+(?:%b(?:%b+(?:%b(?:H(?:T(?:TP?)?)?)?)?)?)?)?" % (_WORD, _GAP, _WORD, _GAP)
+)
+_MOST_OF_LINE: Final = 8 * 1024
+"""Bytes that are looked at for it, each time more come; what might be one still is taken for one then."""
 
 
 async def says_http(inside: Side, outside: Side, limit_s: float) -> bool:
@@ -35,7 +47,25 @@ async def says_http(inside: Side, outside: Side, limit_s: float) -> bool:
         return False
     finally:
         inside.push_back(said[len(before) :])
-    return bool(_METHOD.match(said)) and not said.startswith(_HTTP2)
+    return bool(_METHOD.match(said) or _LINE.match(said)) and not said.startswith(_HTTP2)
+
+
+class Begun:
+    """What was let go as no request, and might yet become one."""
+
+    def __init__(self) -> None:
+        self._said = b""
+        self._may_become = True
+
+    def is_request(self, data: bytes) -> bool:
+        """Take the next bytes; return whether a request's first line ends in them."""
+        if not self._may_become:
+            return False
+        self._said += data[: _MOST_OF_LINE - len(self._said)]
+        if _LINE.match(self._said):
+            return not self._said.startswith(_HTTP2)
+        self._may_become = bool(_PART_OF_LINE.fullmatch(self._said))
+        return self._may_become and len(self._said) == _MOST_OF_LINE
 
 
 async def _first(inside: Side, outside: Side) -> bytes:

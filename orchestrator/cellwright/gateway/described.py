@@ -46,6 +46,7 @@ SESSION: Final = _refusals(
     errors.RunFull,
 )
 FILES: Final = SESSION | _refusals(errors.SessionNotFound, errors.FileMissing)
+READING: Final = FILES | _refusals(errors.SessionBusy, errors.HoldsSecret)
 OPENING: Final = _refusals(
     errors.SessionBusy,
     errors.SessionDiffers,

@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from cellwright.errors import FileTooLarge, SessionDiffers
 from cellwright.gateway.bodies import bounded_body
 from cellwright.gateway.cell_stream import NDJSON, CellStream
-from cellwright.gateway.described import FILES, OPENING, SESSION, Responses
+from cellwright.gateway.described import FILES, OPENING, READING, SESSION, Responses
 from cellwright.gateway.execute import SESSION_ID, check_session_id
 from cellwright.gateway.waiter import cell_answer, waiting
 from cellwright.pool import Pool
 from cellwright.record.reader import read_run
-from cellwright.sandbox.base import Environment, SandboxInfo
+from cellwright.sandbox.base import Environment, Params, SandboxInfo
 from cellwright.sandbox.door import FILE_BYTES
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, FileInfo, Language
@@ -56,6 +56,8 @@ class SessionRequest(BaseModel):
     """Whether Chromium is there."""
     allow: tuple[str, ...] | None = None
     env: Environment | None = None
+    params: Params | None = None
+    """Parameters of its run, which cells find as `params`; the run keeps the values."""
     cell_deadline_s: float | None = Field(default=None, gt=0, le=3600)
     deadline_limit_s: float | None = Field(default=None, gt=0, le=86400)
     """Most seconds that a cell may ask for."""
@@ -74,6 +76,8 @@ class SessionView(BaseModel):
     """Number of the running cell; null when idle."""
     idle_s: float
     sandbox: SandboxInfo
+    secrets: tuple[str, ...] = ()
+    """Names of the secrets that its cells can use."""
 
 
 class CellRequest(BaseModel):
@@ -195,12 +199,13 @@ async def list_files(session: ASession, path: str = "") -> list[FileInfo]:
 
 
 @router.get(
-    "/{session_id}/files/{path:path}", response_class=Response, responses=FILES | _returns("application/octet-stream")
+    "/{session_id}/files/{path:path}", response_class=Response, responses=READING | _returns("application/octet-stream")
 )
-async def read_file(session: ASession, path: str) -> Response:
-    """Return a file of the sandbox's home; always as bytes to save, never as a page."""
+async def read_file(session: ASession, path: str, *, with_secrets: bool = False) -> Response:
+    """Return a file of the sandbox's home, as bytes to save; with the value of a secret in it only where that is asked for."""
     headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
-    return Response(await session.read_file(path), media_type="application/octet-stream", headers=headers)
+    data = await session.read_file(path, with_secrets=with_secrets)
+    return Response(data, media_type="application/octet-stream", headers=headers)
 
 
 @router.put("/{session_id}/files/{path:path}", status_code=204, responses=FILES, openapi_extra=_BYTES_IN)
@@ -224,4 +229,5 @@ def _view(session: Session) -> SessionView:
         executing=session.executing,
         idle_s=round(session.idle_s, 3),
         sandbox=session.info,
+        secrets=tuple(secret.name for secret in session.spec.secrets),
     )

@@ -76,6 +76,12 @@ to a host named with it, where the value takes its place; http://HOST:443/ goes 
 takes its place. In JavaScript both with await. Of what comes back, [secret NAME] stands for the \
 value, and a field that one was typed into shows dots."""
 
+_PARAMS: Final = """
+
+Parameters of this task, which the user may give other values when it is done again: {values}. Both languages have \
+them as params, texts all of them: write params["{example}"] (or int(params[...]) where a number is needed) in your code, and \
+never the value itself."""
+
 WRAP_UP: Final = """\
 The budget of this task is spent ({what}); no further call will be executed. Write a short summary now: what is done, what \
 you saw that proves it, what is left, and what you would do next."""
@@ -107,6 +113,7 @@ def instructions_for(
     *,
     browser: bool = True,
     secrets: Mapping[str, Sequence[str]] | None = None,
+    params: Mapping[str, str] | None = None,
 ) -> str:
     """Return the instructions for a session: what is there, how to work, when it is done.
 
@@ -115,13 +122,20 @@ def instructions_for(
         allow: Entries of the egress allow-list.
         browser: Whether Chromium is there.
         secrets: Names of the session's secrets, and the hosts that each is bound to.
+        params: Parameters of the run, with their values.
     """
     there = (
         f"Files of the user in your working folder: {', '.join(files)}." if files else "Your working folder is empty."
     )
     network = f"Hosts that can be reached: {', '.join(allow)}." if allow else "No host can be reached over the network."
     kept = _SECRETS.format(names=", ".join(map(_with_hosts, *zip(*secrets.items(), strict=True)))) if secrets else ""
-    return f"{_INSTRUCTIONS}\n\n{there} {network}{'' if browser else _NO_BROWSER}{kept}"
+    return f"{_INSTRUCTIONS}\n\n{there} {network}{'' if browser else _NO_BROWSER}{kept}{_of_params(params or {})}"
+
+
+def _of_params(params: Mapping[str, str]) -> str:
+    """The values stand as JSON, so that none can look like words of ours."""
+    values = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in params.items())
+    return _PARAMS.format(values=values, example=next(iter(params))) if params else ""
 
 
 def _with_hosts(name: str, hosts: Sequence[str]) -> str:

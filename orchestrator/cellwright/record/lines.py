@@ -8,6 +8,7 @@ changed (anywhere, to be reported), and that one bad line never hides the others
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,9 @@ from cellwright.record.stored import Recorded
 JOURNAL: Final = "journal.jsonl"
 
 _BLANK: Final = b" \t\r\n"
+_CELL: Final = re.compile(
+    rb'\{"n":\d{1,9},"type":"cell_\w{1,20}",(?:"v":\d{1,3},)?(?:"at":"[^"]{1,40}",)?"number":(\d{1,9})\b'
+)
 
 
 class Problem(Recorded):
@@ -112,10 +116,16 @@ def scan(data: bytes, run_hash: str) -> Scan:
         try:
             sealed = unseal(raw[:-1])
         except NotSealed as error:
-            progress.bad("is empty" if not raw.strip(_BLANK) else f"{error}")
+            progress.bad("is empty" if not raw.strip(_BLANK) else f"{error}{_of_which_cell(raw)}")
             continue
         progress.take(sealed)
     return progress.finished(data)
+
+
+def _of_which_cell(raw: bytes) -> str:
+    """Say which cell a line that was changed is of, by its own word."""
+    found = _CELL.match(raw)
+    return f"; it is of cell {int(found[1])}" if found else ""
 
 
 @dataclass

@@ -14,7 +14,7 @@ from cellwright.record.run_info import now
 from cellwright.record.stored import Recorded
 
 if TYPE_CHECKING:
-    from cellwright.egress.exchange import EgressRequest
+    from cellwright.egress.outcome import EgressRequest
 
 CLAIMED_OF_REQUEST: Final = ("cell", "method", "host", "port", "target")
 """What of a request by HTTPS is the inside's word; that its host may be asked was checked outside."""

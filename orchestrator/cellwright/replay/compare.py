@@ -188,6 +188,14 @@ def with_network(compared: Compared, left: Sequence[tuple[str, bool]]) -> Compar
     return replace(compared, verdict="differs" if reasons else compared.verdict, reasons=reasons, notes=notes)
 
 
+def without_pictures(compared: Compared, why: str) -> Compared:
+    """Return a comparison in which no picture counts: where one differs it is told, and why that does not matter."""
+    told = {_sentence(picture) for picture in compared.pictures}
+    reasons = tuple(reason for reason in compared.reasons if reason not in told)
+    notes = (*compared.notes, *(f"{reason} {why}" for reason in compared.reasons if reason in told))
+    return replace(compared, verdict="differs" if reasons else "same", reasons=reasons, notes=notes)
+
+
 async def shows(recorded: Side, png: bytes, differ: Differ) -> bool:
     """Return whether a screenshot shows what the screen showed after a cell of the record, as far as that is known."""
     sha256 = recorded.cell.screen_after

@@ -9,9 +9,11 @@ by itself, or ended its kernel, `skip-execution`.
 from __future__ import annotations
 
 import base64
+import builtins
 import json
+import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cellwright.record import Run, StoredCell
@@ -29,11 +31,16 @@ from cellwright.replay.export_parts import (
     story,
     wanted_of_who_runs_it,
 )
+from cellwright.replay.set_values import values_of
 
 _LINE_CHARS: Final = 76
 _TICKS: Final = re.compile(r"`+")
 _STREAM_OF: Final = {"stdout": "stdout", "log": "stdout", "stderr": "stderr", "notice": "stderr"}
 _OK: Final = "ok"
+_DEFINED: Final = frozenset(
+    "browser clipboard context display log page params prepare pyautogui screen secrets time ui get_ipython In Out".split()
+)
+"""Names that cells find defined."""
 
 
 def notebook(run: Run) -> Iterator[str]:
@@ -56,7 +63,10 @@ _Lazy = tuple[dict[str, Any], Iterator[dict[str, Any]] | None]
 
 def _cells(run: Run) -> Iterator[_Lazy]:
     yield _heading(run), None
-    yield _preparation(run), iter(())
+    variables = _variables(values_of(run))
+    if variables:
+        yield _parameters(variables), iter(())
+    yield _preparation(run, variables), iter(())
     for number, part in enumerate(story(run)):
         if isinstance(part, Said):
             yield _markdown(f"words-{number}", _fenced(part)), None
@@ -94,27 +104,71 @@ def _heading(run: Run) -> dict[str, Any]:
     return _markdown("run", _fenced(Said("cellwright", "run", "\n".join(words))))
 
 
-def _preparation(run: Run) -> dict[str, Any]:
+def _variables(params: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return name -> the variable that says it, and its value. One that would hide a name of the cells' is called otherwise."""
+    hiding = {
+        *keyword.kwlist,
+        *dir(builtins),
+        *_DEFINED,
+        *(name for name in params if name.startswith("_")),
+    }  # IPython's own
+    taken = {*hiding, *params}
+    variables: dict[str, tuple[str, str]] = {}
+    for name, value in params.items():
+        variable = name
+        while variable in (hiding if variable == name else taken):
+            variable += "_param"
+        taken.add(variable)
+        variables[name] = variable, value
+    return variables
+
+
+def _parameters(variables: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """The cell that papermill, and what does as it does, replaces with other values."""
+    lines = [
+        "# parameters of the run, texts all of them",
+        *(f"{name} = {value!a}" for name, value in variables.values()),
+    ]
+    return _our_code("parameters", lines, {"tags": ["parameters"]})
+
+
+def _preparation(run: Run, variables: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     files = list(given_files(run))
     lines = [
         "# pip install cellwright[kernel]",
         "from cellwright_kernel.runtime import prepare",
         "",
         *(f"# {sentence}" for sentence in wanted_of_who_runs_it(run, files)),
-        *prepare_lines("await prepare(globals(), ", needs_of(run.stored_cells), files),
+        *prepare_lines("await prepare(globals(), ", needs_of(run.stored_cells), files, _as_dict(variables)),
     ]
+    return _our_code("prepare", lines, {})
+
+
+def _as_dict(variables: Mapping[str, tuple[str, str]]) -> str | None:
+    pairs = (f'"{name}": str({variable})' for name, (variable, _) in variables.items())
+    return f"{{{', '.join(pairs)}}}" if variables else None
+
+
+def _our_code(name: str, lines: list[str], metadata: dict[str, Any]) -> dict[str, Any]:
     return {
         "cell_type": "code",
-        "id": "prepare",
-        "metadata": {},
+        "id": name,
+        "metadata": metadata,
         "execution_count": None,
         "source": "\n".join(lines),
     }
 
 
-def prepare_lines(call: str, needs: tuple[str, ...], files: list[GivenFile]) -> list[str]:
-    """Return the lines of a call that names what is needed and carries the files that the run keeps."""
-    words = ", ".join(f'"{name}"' for name in needs)
+def prepare_lines(call: str, needs: tuple[str, ...], files: list[GivenFile], params: str | None) -> list[str]:
+    """Return the lines of a call that names what is needed and carries the files that the run keeps.
+
+    Args:
+        call: How it begins.
+        needs: Parts of the runtime.
+        files: The run's.
+        params: Code that gives the parameters; absent: there are none.
+    """
+    words = ", ".join((*(f'"{name}"' for name in needs), *((f"params={params}",) if params else ())))
     kept = [(file.path, file.data) for file in files if file.data is not None]
     if not kept:
         return [f"{call}{words})".replace(", )", ")")]

@@ -14,6 +14,7 @@ from cellwright.record import Run, StoredCell
 from cellwright.record.totals import totals_of
 from cellwright.replay.export_parts import Picture, Said, Words, outputs_of, picture_bytes, shown, story
 from cellwright.replay.page import block, code, document, picture, text
+from cellwright.replay.set_values import values_of
 from cellwright_kernel.wire import LANGUAGE_NAMES
 
 _SOURCES: Final = frozenset({"error", "stderr", "notice"})
@@ -47,10 +48,11 @@ def _head(run: Run) -> Iterator[str]:
         "run": info.run_id,
         "driver": f"{info.driver}, {info.model}" if info.model else info.driver,
         "status": run.status,
+        "parameters": ", ".join(f"{name} = {value!r}" for name, value in values_of(run).items()),
         "time": f"{info.created_at}{f' to {run.end.at}' if run.end else ''}",
         "totals": f"{counted(totals.turns, 'turn')}, {counted(totals.cells, 'cell')} in {seconds(totals.cells_ms)}",
     }
-    for name, fact in facts.items():
+    for name, fact in ((name, fact) for name, fact in facts.items() if fact):
         yield f"<tr><td>{name}</td><td>{text(fact)}</td></tr>\n"
     for problem in run.problems:
         yield f'<tr><td>problem</td><td class="error">{text(f"{problem.place} {problem.what}")}</td></tr>\n'

@@ -7,7 +7,7 @@ runtime executes; words of the model are comments; outputs are left out, since t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cellwright.plain import plain
@@ -16,6 +16,7 @@ from cellwright.replay.export_cells import as_body
 from cellwright.replay.export_needs import needs_of
 from cellwright.replay.export_notebook import prepare_lines
 from cellwright.replay.export_parts import Said, given_files, is_deadly, is_endless, story, wanted_of_who_runs_it
+from cellwright.replay.set_values import values_of
 
 _OK: Final = "ok"
 
@@ -38,10 +39,24 @@ def _head(run: Run) -> Iterator[str]:
     files = list(given_files(run))
     for sentence in wanted_of_who_runs_it(run, files):
         yield from _comment(sentence)
+    params = values_of(run)
+    if params:
+        yield "# Other values: python SCRIPT --set NAME=VALUE"
     yield "from cellwright_kernel.runtime import Script"
     yield ""
-    yield from prepare_lines("_cw = Script(globals(), ", needs_of(run.stored_cells), files)
+    yield from _params(params)
+    yield from prepare_lines(
+        "_cw = Script(globals(), ", needs_of(run.stored_cells), files, "PARAMS" if params else None
+    )
     yield ""
+
+
+def _params(params: Mapping[str, str]) -> Iterator[str]:
+    if params:
+        yield "PARAMS = {"
+        yield from (f"    {name!a}: {value!a}," for name, value in params.items())
+        yield "}"
+        yield ""
 
 
 def _said(said: Said) -> Iterator[str]:

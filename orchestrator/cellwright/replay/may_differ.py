@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -22,6 +22,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from cellwright.errors import UsageError
+from cellwright.replay.set_values import NO_VALUES, SetValues, as_expected
 
 Reads = Literal["iso", "http", "clock", "epoch"]
 
@@ -83,10 +84,12 @@ class MayDiffer:
 
     Args:
         rules: What is looked for; an earlier one wins.
+        values: Parameters that are others than in the record.
     """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule], values: SetValues = NO_VALUES) -> None:
         self._rules = [(rule, re.compile(rule.pattern)) for rule in rules]
+        self._values = values
 
     @classmethod
     def read(cls, *added: Path) -> MayDiffer:
@@ -111,17 +114,26 @@ class MayDiffer:
             text = pattern.sub(partial(_without, rule, moment, replaced), text)
         return Plain(text, tuple(replaced))
 
+    def with_values(self, values: SetValues) -> MayDiffer:
+        """Return the same rules, by which what other values of parameters change may differ, too."""
+        return MayDiffer([rule for rule, _ in self._rules], values)
+
     def both(self, one: tuple[str, datetime], other: tuple[str, datetime], most_chars: int) -> tuple[Plain, Plain]:
         """Return two texts without what may differ; as they are where one is longer than so many characters.
 
         Args:
-            one: A text, and its moment.
-            other: The same.
+            one: A text of the record, and its moment.
+            other: The same of another run.
             most_chars: Of each.
         """
         if max(len(one[0]), len(other[0])) > most_chars:
             return Plain(one[0], ()), Plain(other[0], ())
-        return self.plain(*one), self.plain(*other)
+        recorded, said = self.plain(*one), self.plain(*other)
+        if not self._values:
+            return recorded, said
+        # replaced first: a rule might take the old value out
+        replaced = [self.plain(text, one[1]).text for text in self._values.in_texts(one[0])]
+        return replace(recorded, text=as_expected(recorded.text, replaced, said.text)), said
 
 
 def _last_states(text: str) -> str:

@@ -43,7 +43,7 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exc
         return run.blobs.read(sha256) if run.blobs.has(sha256) else None
 
     def alike(then: Traffic, recorded: bytes, now: bytes) -> bool:
-        one, two = recorded.decode("latin-1"), now.decode("latin-1")
+        one, two = (data.decode("utf-8", "surrogateescape") for data in (recorded, now))  # each byte counts
         plain, other = may_differ.both((one, then.at or made), (two, datetime.now(UTC)), _MOST_BYTES)
         return plain.text == other.text
 

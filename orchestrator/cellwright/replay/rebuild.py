@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from cellwright.counted import counted
-from cellwright.errors import SandboxLost
+from cellwright.errors import FileMissing, SandboxLost
 from cellwright.record import Run, StoredCell
 from cellwright.record.records import (
     CellClosed,
@@ -187,7 +188,8 @@ class Rebuilding:
             case Note(topic="attached"):
                 self._missing.append("Somebody had attached a Jupyter client: what was executed there is not recorded.")
             case FileDeleted(path=path):
-                await self._session.delete_file(path, again_in=self._sandbox)
+                with suppress(FileMissing):  # of a cell that was not executed again
+                    await self._session.delete_file(path, again_in=self._sandbox)
             case _:
                 return
 

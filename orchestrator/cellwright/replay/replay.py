@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,15 +21,25 @@ from typing import Final
 from pydantic import ValidationError
 
 from cellwright.conversation import is_lost
-from cellwright.errors import CellwrightError, UsageError
+from cellwright.errors import CellwrightError, FileMissing, UsageError
 from cellwright.record import Blobs, Run, StoredCell, read_run
 from cellwright.record.records import CellOpened, FileDeleted, FileWritten, KernelRestarted, Record, SessionOpened
-from cellwright.replay.compare import Compared, Side, compare, compare_lost, shows, with_network, with_texts
+from cellwright.replay.compare import (
+    Compared,
+    Side,
+    compare,
+    compare_lost,
+    shows,
+    with_network,
+    with_texts,
+    without_pictures,
+)
 from cellwright.replay.files_again import in_place_of, must_fit
 from cellwright.replay.following import Following
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.missed import Missed
 from cellwright.replay.network import masks_of, tape_of
+from cellwright.replay.set_values import SetValues, first_cell_that_may_change, set_values, values_of
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.screen import LOOKED_AGAIN_S
 from cellwright.session import Session
@@ -40,6 +51,7 @@ _NAMED: Final = 50
 """Most that is named of where one cell left the record, and most again of what does not count; code decides how often it asks."""
 _SCREEN_AT_LEAST_S: Final = 0.5
 _LOOK_EVERY_S: Final = 0.05
+_MAY_BE_ITS: Final = "It does not count: a parameter has another value, and a picture does not say what comes of that."
 _OF_THIS_MACHINE: Final = frozenset({"image", "runtime"})
 """Fields of a Spec that name something of the machine that the run was made on."""
 
@@ -65,6 +77,8 @@ class Again:
     """The same for its secrets."""
     files: Mapping[str, Path] = field(default_factory=dict)
     """Files or folders that take the place of those copied in then, by their path in the sandbox's home."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Parameters of the run that have another value this time, by name."""
     backend: str | None = None
     """Name of another backend than the run's."""
     is_live: bool = False
@@ -79,11 +93,19 @@ class Replayed:
     """Of the replay's own run."""
     cells: tuple[Compared, ...]
     """Those that were compared, in order."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that were set for it, by name."""
 
     @property
     def divergence(self) -> Compared | None:
         """The first cell that is not the same; None when all are."""
         return next((cell for cell in self.cells if cell.verdict != "same"), None)
+
+    @property
+    def words_of_params(self) -> str:
+        """What was set, to stand behind a verdict; empty where nothing was."""
+        said = ", ".join(f"{name} set to {value!r}" for name, value in self.params.items())
+        return f", with {said}" if said else ""
 
 
 async def replay(
@@ -106,14 +128,16 @@ async def replay(
 
     Raises:
         JournalCorrupt: The run is not as it was written. Nothing ran.
-        UsageError: A value or a file is missing that the run does not have, a file is given that it has no place for, or it has
-            no cells. Nothing ran.
+        UsageError: A value or a file is missing that the run does not have, a file or a parameter is given that it has no place
+            for, or it has no cells. Nothing ran.
         SandboxUnavailable: No sandbox could be started.
     """
     run.must_be_whole()
     if not run.stored_cells:
         raise UsageError(f"Run {run.info.run_id} has no cells. There is nothing to do again.")
     spec = spec_again(run, again)
+    values = set_values(run, again.params)
+    again = replace(again, may_differ=again.may_differ.with_values(values))
     opened = next((record for record in run.records if isinstance(record, SessionOpened)), None)
     await asyncio.to_thread(must_fit, opened.files if opened else (), again.files)
     left = _LeftRecord()
@@ -127,13 +151,13 @@ async def replay(
         runs=runs,
         secrets=again.secrets,
     ) as session:
-        replaying = _Replaying(run, again, session, left)
+        replaying = _Replaying(run, again, session, left, values)
         cells = [compared async for compared in _told(replaying, on_cell)]
     whole = _with_late(cells, run, session.run_dir, again.may_differ, stopped=replaying.stopped)
     for first, compared in zip(cells, whole, strict=True):
         if replaying.may_become_same(first.number) or compared != first:
             on_cell(compared)
-    return Replayed(session.run_dir, whole)
+    return Replayed(session.run_dir, whole, again.params)
 
 
 def spec_again(run: Run, again: Again) -> Spec:
@@ -159,12 +183,14 @@ def spec_again(run: Run, again: Again) -> Spec:
             f"Give the values again: {' '.join(f'--env {name}=VALUE' for name in missing)}. "
             "Without =VALUE it is that of your environment."
         )
-    said |= {"env": dict(again.env), "files": [], "out": None}
+    said |= {"env": dict(again.env), "files": [], "out": None, "params": {**values_of(run), **again.params}}
     if again.backend is not None:
         said["backend"] = again.backend
     try:
         return Spec.model_validate(said)
     except ValidationError as error:
+        if again.params and error.errors()[0]["loc"][0] == "params":
+            raise UsageError(f"--set: {error.errors()[0]['msg']}. Nothing ran. Give another value.") from error
         raise UsageError(
             f"Run {run.info.run_id} was made from a Spec that this version does not know: {error.errors()[0]['msg']}. "
             "Nothing ran. Usually a newer version wrote it."
@@ -188,11 +214,12 @@ class _LeftRecord:
 class _Replaying:
     """The cells of one run in one session."""
 
-    def __init__(self, run: Run, again: Again, session: Session, left: _LeftRecord) -> None:
+    def __init__(self, run: Run, again: Again, session: Session, left: _LeftRecord, values: SetValues) -> None:
         self._run = run
         self._left = left
         self._again = again
         self._session = session
+        self._may_look_otherwise = first_cell_that_may_change(run) if values else None
         self._has_entered = False
         self._following = Following(session.run_dir)
         self._recorded = {cell.opened.number: cell for cell in run.stored_cells}
@@ -246,7 +273,8 @@ class _Replaying:
             case FileWritten(path=path, sha256=sha256, kept=True):
                 await self._session.write_file(path, await asyncio.to_thread(self._run.blobs.read, sha256))
             case FileDeleted(path=path):
-                await self._session.delete_file(path)
+                with suppress(FileMissing):  # of a cell that made none this time, which is told of already
+                    await self._session.delete_file(path)
             case _:
                 return
 
@@ -266,6 +294,8 @@ class _Replaying:
                 compared = compare_lost(side, other)
             else:
                 compared = await compare(side, other, self._again.may_differ, self._differ, had_rested=had_rested)
+                if self._may_look_otherwise is not None and opened.number >= self._may_look_otherwise:
+                    compared = without_pictures(compared, _MAY_BE_ITS)
         except CellwrightError as error:
             return Compared(opened.number, "failed", (str(error),), recorded_ms=side.duration_ms)
         return with_network(compared, missed)

@@ -66,7 +66,7 @@ def _verdict(replayed: Replayed) -> str:
     said = ", ".join(f'<span class="{verdict}">{count} {verdict}</span>' for verdict, count in counts.items())
     first = replayed.divergence
     where = f'; first at <a href="#cell-{first.number}">cell {first.number}</a>' if first else ""
-    return f"{counted(len(replayed.cells), 'cell')}: {said}{where}"
+    return f"{counted(len(replayed.cells), 'cell')}: {said}{where}{text(replayed.words_of_params)}"
 
 
 def _cell(compared: Compared, then: StoredCell) -> Iterator[str]:

@@ -6,6 +6,7 @@ Decided here: the fields of the Spec, and the two Protocols that every backend i
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
@@ -35,6 +36,28 @@ Environment = Annotated[
 """Variables as a process can have them."""
 
 
+PARAM_NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,63}"
+"""A name of a parameter, as a pattern; it may stand in code."""
+PARAMS_BYTES: Final = 16 * 1024
+"""Most that parameters may have as JSON, for the same reason: a control character has six there."""
+
+
+def _fit(params: dict[str, str]) -> dict[str, str]:
+    if len(json.dumps(params, ensure_ascii=False).encode()) > PARAMS_BYTES:
+        raise ValueError(f"the parameters have more than {PARAMS_BYTES} bytes as JSON; give longer texts as files")
+    return params
+
+
+Params = Annotated[
+    dict[
+        Annotated[str, StringConstraints(pattern=f"^{PARAM_NAME}$")],
+        Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")],
+    ],
+    AfterValidator(_fit),
+]
+"""What a run may have otherwise when it is done again, by name. Not secret: the run keeps the values."""
+
+
 _FRAME_HEIGHT: Final = 100
 """Pixels that the browser's tab strip and toolbar may take; 87 in Chromium 156."""
 
@@ -51,7 +74,7 @@ class Limits(BaseModel):
     cpus: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Processors, `0.5` half of one; absent: all of them, as far as other sandboxes leave them."""
     tmp_bytes: int = Field(default=512 * 1024**2, ge=16 * 1024**2)
-    """Size of /tmp, of /dev/shm, of home and of what the kernel host itself keeps, each."""
+    """Size of /tmp, of /dev/shm, of home, of what the kernel host itself keeps and of what the browser does, each."""
 
 
 class SecretSpec(BaseModel):
@@ -95,6 +118,8 @@ class Spec(BaseModel):
     """Folder of the caller into which new and changed files of the sandbox's home are copied at close."""
     env: Environment = Field(default_factory=dict)
     """Environment of the kernels, besides what they are born with."""
+    params: Params = Field(default_factory=dict)
+    """Parameters of the run, which cells find as `params`. The run keeps their values, and a replay may have others."""
     deterministic: bool = False
     """Whether a replay is to find what can be fixed as it was: seeds, hashes, time zone, locale."""
     secrets: Annotated[tuple[SecretSpec, ...], AfterValidator(_once)] = ()

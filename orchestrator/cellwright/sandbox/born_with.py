@@ -14,6 +14,11 @@ HOST_PROCESSES: Final = 1024
 
 HOST_FOLDER: Final = "/run/kernel-host"
 """The kernel host's own: sockets, logs and Chromium's profile, where a cell that fills /tmp does not meet them."""
+
+BROWSER_FOLDER: Final = "/run/browser"
+"""Chromium's own, for what it would put into /tmp, and into /dev/shm, both of which a cell can fill. Chromium 156 keeps most of
+what its processes share in no folder; earlier ones ended, or loaded no page, without room in /dev/shm."""
+
 ENVIRONMENT: Final = {
     "PATH": "/opt/cellwright/bin:/usr/local/bin:/usr/bin:/bin",
     "HOME": "/home/agent",
@@ -49,3 +54,8 @@ def core_limit() -> int:
     """
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     return 0 if hard == 0 else 1
+
+
+def tmp_sizes(tmp_bytes: int) -> str:
+    """Return the sizes of all that can be written to, as a session's limits say them."""
+    return f"{tmp_bytes} each for /tmp, /dev/shm, home, {HOST_FOLDER} and {BROWSER_FOLDER} by tmpfs size"

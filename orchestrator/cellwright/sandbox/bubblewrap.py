@@ -21,6 +21,7 @@ from cellwright.egress import forwards
 from cellwright.errors import SandboxUnavailable
 from cellwright.sandbox.base import Limits, Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.born_with import (
+    BROWSER_FOLDER,
     ENVIRONMENT,
     HIDDEN_FILES,
     HIDDEN_FOLDERS,
@@ -116,7 +117,7 @@ async def _start_in(
 
         def command_at(door: str) -> list[str]:
             settings = host_settings(spec, door=door, forwards=forwards(spec.allow))
-            settings = settings.model_copy(update={"own_loopback": True})
+            settings = settings.model_copy(update={"own_loopback": True, "browser_folder": BROWSER_FOLDER})
             if egress_socket is not None:
                 settings = settings.model_copy(update={"egress_socket": "/run/egress/" + egress_socket.name})
             settings = settings.model_copy(
@@ -188,6 +189,7 @@ def bubblewrap_options(limits: Limits, more: Sequence[str]) -> list[str]:
         *("--dir", "/home", "--size", size, "--tmpfs", "/home/agent"),
         # the kernel host's: sockets, logs and Chromium's profile, where a cell that fills /tmp does not meet them
         *("--dir", "/run", "--perms", "0700", "--size", size, "--tmpfs", HOST_FOLDER),
+        *("--perms", "0700", "--size", size, "--tmpfs", BROWSER_FOLDER),
         *("--dir", "/var", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108 - the sandbox's own
         *("--chdir", "/home/agent", "--clearenv", "--cap-drop", "ALL"),
         *(part for name, value in ENVIRONMENT.items() for part in ("--setenv", name, value)),

@@ -160,6 +160,7 @@ def host_settings(spec: Spec, *, door: str, forwards: Sequence[Forward], chromiu
         chromium=chromium or str(chromium_path()),
         forwards=tuple(forwards),
         env=spec.env,
+        params=spec.params,
         deterministic=spec.deterministic,
         secrets=tuple(secret.name for secret in spec.secrets),
     )

@@ -7,6 +7,7 @@ true of the bubblewrap backend as it is. Decided here: nothing is called enforce
 from __future__ import annotations
 
 from cellwright.sandbox.base import Limits
+from cellwright.sandbox.born_with import tmp_sizes
 from cellwright.sandbox.control_groups import ControlGroups, Tree, control_groups
 from cellwright.sandbox.memory_shares import browser_bytes, process_bytes
 
@@ -40,7 +41,7 @@ def limits_in_force(limits: Limits, groups: ControlGroups) -> dict[str, str]:
     return {
         "processes": f"{limits.processes} by rlimit within the user namespace",
         "open_files": f"{limits.open_files} a process by rlimit",
-        "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm, home and /run/kernel-host by tmpfs size; {inodes}",
+        "tmp_bytes": f"{tmp_sizes(limits.tmp_bytes)}; {inodes}",
         "memory_bytes": memory,
         "cpus": _cpus(limits, groups),
     }

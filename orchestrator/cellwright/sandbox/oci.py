@@ -17,7 +17,14 @@ from typing import Final
 
 from cellwright.egress import forwards
 from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
-from cellwright.sandbox.born_with import ENVIRONMENT, HOST_FOLDER, HOST_PROCESSES, core_limit
+from cellwright.sandbox.born_with import (
+    BROWSER_FOLDER,
+    ENVIRONMENT,
+    HOST_FOLDER,
+    HOST_PROCESSES,
+    core_limit,
+    tmp_sizes,
+)
 from cellwright.sandbox.door import Door
 from cellwright.sandbox.kernel_host import HostedSandbox, host_settings, place_to_start_in
 from cellwright.sandbox.launch import Launched
@@ -122,7 +129,7 @@ class OciStart(ABC):
         return {
             "processes": f"{limits.processes} by rlimit" + (f", {self._processes} {by}" if self.engine.limits else ""),
             "open_files": f"{self._open_files} a process by rlimit",
-            "tmp_bytes": f"{limits.tmp_bytes} each for /tmp, /dev/shm, home and {HOST_FOLDER} by tmpfs size",
+            "tmp_bytes": tmp_sizes(limits.tmp_bytes),
             "memory_bytes": memory,
             "cpus": self._cpus_in_force(),
         }
@@ -154,6 +161,7 @@ class OciStart(ABC):
         return settings.model_copy(
             update={
                 "own_loopback": True,
+                "browser_folder": BROWSER_FOLDER,
                 "egress_socket": None if egress is None else f"{_EGRESS}/{egress.name}",
                 "processes": limits.processes,
                 "memory": MemoryLimit(
@@ -193,6 +201,7 @@ class OciStart(ABC):
             *("--tmpfs", f"/tmp:rw,exec,size={size},mode=1777"),  # noqa: S108 - the sandbox's own
             *("--tmpfs", f"/home/agent:rw,exec,size={size},mode=0700,{owner}"),
             *("--tmpfs", f"{HOST_FOLDER}:rw,size={size},mode=0700,{owner}"),
+            *("--tmpfs", f"{BROWSER_FOLDER}:rw,size={size},mode=0700,{owner}"),
         ]
 
     @property

@@ -97,6 +97,12 @@ class Form:
         """Return whether a text is the end of it, and not all."""
         return self._reversed.may_begin(text[::-1])
 
+    def of_bytes(self) -> Form:
+        """Return it as it is found in UTF-8 that was read a byte for a character."""
+        return Form(
+            tuple(tuple(word.encode().decode("latin-1") for word in words) for words in self.parts), self.is_base64
+        )
+
     @cached_property
     def _reversed(self) -> Form:
         return Form(tuple(tuple(word[::-1] for word in words) for words in self.parts[::-1]))

@@ -138,6 +138,8 @@ class FakeSandbox:
         rung: Rung | None = None
         namespace = self._namespace
         namespace["log"] = lambda value: written.append(Text(text=str(value), source="log"))
+        if self.spec.params:
+            namespace.setdefault("params", dict(self.spec.params))
         with (
             contextlib.redirect_stdout(_Stream(written, "stdout")),
             contextlib.redirect_stderr(_Stream(written, "stderr")),

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from cellwright.cli import main
-from cellwright.cli.replay import environment_again, secrets_again
+from cellwright.cli.given_again import environment_again, secrets_again
 from cellwright.errors import UsageError
 from cellwright.record import Run, open_run, read_run
 from cellwright.sandbox.base import SecretSpec, Spec

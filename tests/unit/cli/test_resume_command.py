@@ -95,6 +95,8 @@ def test_fork_wants_something_to_go_on_with_and_a_cell_that_is_there(
     assert "Give one of them." in capsys.readouterr().err
     assert status_of(monkeypatch, "fork", run_id, "--at", "2", "--exec", "1") == 2
     assert "it has 1 cell" in capsys.readouterr().err
+    assert status_of(monkeypatch, "fork", run_id, "--at", "1", "--exec", "1", "--lang", "perl") == 2
+    assert "There is no language 'perl'" in capsys.readouterr().err
     assert status_of(monkeypatch, "fork", run_id, "--at", "1", "--exec", "1", "--file", "not there") == 2
     assert "there is no such file or folder" in capsys.readouterr().err
     assert [one.run_id for one in list_runs()] == [run_id]

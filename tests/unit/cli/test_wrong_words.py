@@ -31,6 +31,12 @@ NOT_UTF8 = os.fsdecode(b"bad\xff")
         {"allow": [NOT_UTF8]},
         {"env": [f"A={NOT_UTF8}"]},
         {"env": ["=x"]},
+        {"params": ["city"]},
+        {"params": ["=x"]},
+        {"params": ["a-b=x"]},
+        {"params": ["a=x", "a=y"]},
+        {"params": [f"a={NOT_UTF8}"]},
+        {"params": ["a=" + "x" * 20_000]},
         {"env": ["A-B=x"]},
         {"deadline": float("inf")},
         {"deadline": float("nan")},
@@ -58,6 +64,7 @@ def test_a_spec_that_cannot_be_is_refused_in_words(
     with pytest.raises(UsageError) as refused:
         SpecOptions(**words).spec()
     assert str(refused.value).endswith(".")
+    assert len(str(refused.value)) < 6000  # a path may be long; a value is cut
 
 
 def test_limits_are_written_with_a_unit() -> None:

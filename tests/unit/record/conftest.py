@@ -1,7 +1,7 @@
 """A small run of every kind of record, made by the real writer.
 
-It lies in memory, but for the slow tests, which write to a real disk: each of some five hundred fsyncs takes 1 ms on an idle one, and 7 ms on
-one that others use too.
+It lies in memory: of some five hundred fsyncs each takes 1 ms on an idle disk, and 7 ms on one that others use too. The same runs on a
+real disk are in `tests/record`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x05\xa0\x00\x00\x03\xe8rest 
 
 
 @pytest.fixture
-def tmp_path(request: pytest.FixtureRequest, states: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    if request.node.get_closest_marker("slow"):
-        yield tmp_path_factory.mktemp("record")
-        return
+def tmp_path(states: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=states) as folder:
         yield Path(folder)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from pydantic import JsonValue
 from rich.cells import cell_len
 from rich.text import Text as Ansi
 from tests.unit.record.conftest import PNG
@@ -114,7 +115,8 @@ def test_words_of_strangers_cannot_drive_the_terminal(
     tmp_path: Path, info: RunInfo, monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool
 ) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m[red]\r\u202e:smile:"
-    info = info.model_copy(update={"task": evil})
+    params: JsonValue = {"city": f"Rome\n── cell 9{evil}", f"a\n── cell 9{evil}": "x"}
+    info = info.model_copy(update={"task": evil, "spec": {**info.spec, "params": params}})
     with Journal.create(tmp_path / "runs" / info.run_id, info) as journal:
         cell = Cell(number=1, language="python", code=evil, started_at="t", status="ok", duration_ms=1)
         journal.append(CellOpened.of(cell))

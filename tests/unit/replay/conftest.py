@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.unit.replay.stopped import Outside
 
 from cellwright.record import Journal, RunInfo, read_run, recorded_spec, records
 from cellwright.record.reader import Run
 from cellwright.sandbox.base import Spec
+from cellwright.session import Session
 from cellwright_kernel.wire import Cell, CellStatus, Image, Language, Output, Text
 
 AT = "2026-11-29T16:17:24.000Z"
@@ -21,9 +25,9 @@ HOSTILE = '\x1b[2J\x1b]0;title\x07<script>alert(1)</script><img src="http://a.ex
 
 
 @pytest.fixture
-def tmp_path(request: pytest.FixtureRequest, states: Path) -> Iterator[Path]:
-    """In memory, but for the slow tests: what these write is large."""
-    with tempfile.TemporaryDirectory(dir=None if request.node.get_closest_marker("slow") else states) as folder:
+def tmp_path(states: Path) -> Iterator[Path]:
+    """In memory, as the runs of all unit tests are."""
+    with tempfile.TemporaryDirectory(dir=states) as folder:
         yield Path(folder)
 
 
@@ -32,21 +36,42 @@ def made(tmp_path: Path) -> Callable[..., Run]:
     """Return a function that makes a run: of a task, and of what `fill` writes into its journal."""
 
     def made(fill: Callable[[Journal], None], *, task: str | None = "Add the rows up", run_id: str = RUN_ID) -> Run:
-        info = RunInfo(
-            run_id=run_id,
-            created_at=AT,
-            cellwright="0.1.0",
-            driver="loop",
-            session_id="s",
-            spec=recorded_spec(Spec()),
-            task=task,
-        )
-        journal = Journal.create(tmp_path / "runs" / run_id, info)
-        fill(journal)
-        journal.close("done", summary="It is 12.")
-        return read_run(journal.folder)
+        return make_run(tmp_path, fill, task=task, run_id=run_id)
 
     return made
+
+
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> Outside:
+    """What cells reach outside of a fake sandbox; they know it by this name, and it knows the session that was opened last."""
+    made = Outside()
+    monkeypatch.setattr(builtins, "outside", made, raising=False)
+    begin = Session.__init__
+
+    def remembered(session: Session, *given: Any) -> None:
+        begin(session, *given)
+        made.session = session
+
+    monkeypatch.setattr(Session, "__init__", remembered)
+    return made
+
+
+def make_run(
+    root: Path, fill: Callable[[Journal], None], *, task: str | None = "Add the rows up", run_id: str = RUN_ID
+) -> Run:
+    info = RunInfo(
+        run_id=run_id,
+        created_at=AT,
+        cellwright="0.1.0",
+        driver="loop",
+        session_id="s",
+        spec=recorded_spec(Spec()),
+        task=task,
+    )
+    journal = Journal.create(root / "runs" / run_id, info)
+    fill(journal)
+    journal.close("done", summary="It is 12.")
+    return read_run(journal.folder)
 
 
 def add_cell(

@@ -13,18 +13,19 @@ from cellwright.record import Journal, Run
 from cellwright.record.records import Exchanged, KeptBody, RequestSent
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.network import _MOST_BYTES, masks_of, tape_of
+from cellwright.replay.set_values import NO_VALUES, SetValues
 
 Made = Callable[..., Run]
 
 
-def told_by(run: Run, *bodies: bytes) -> list[str]:
+def told_by(run: Run, *bodies: bytes, values: SetValues = NO_VALUES) -> list[str]:
     """Send bodies again, and return what is told of it."""
     told: list[str] = []
 
     def tell(sentence: str, *, matters: bool) -> None:  # noqa: ARG001 - each counts here
         told.append(sentence)
 
-    tape = tape_of(run, tell, MayDiffer.read())
+    tape = tape_of(run, tell, MayDiffer.read().with_values(values))
     for data in bodies:
         tape._answer_to(Request("POST", "x.test", 80, "/", ()), Body(len(data), hashlib.sha256(data).hexdigest(), data))
     return told
@@ -98,6 +99,19 @@ async def test_what_was_told_to_go_out_and_has_no_answer_is_no_difference_as_oft
         ("POST https://x.test:443/left has no answer in the record.", False),
         ("POST https://x.test:443/left is not in the record.", True),
     ]
+
+
+def test_another_value_of_a_parameter_is_found_in_a_body_in_any_script(made: Made) -> None:
+    run = posted(made, "to=Zürich".encode() + b"\xff", "2026-12-24T18:00:04.000Z")
+    values = SetValues((("Zürich", "Köln"),))
+    assert told_by(run, "to=Köln".encode() + b"\xff", values=values) == []
+    assert len(told_by(run, b"to=Kiel" + b"\xff", values=values)) == 1
+
+
+def test_bytes_that_are_no_text_count(made: Made) -> None:
+    run = posted(made, b"\xff\xfe in 1 ms", "2026-12-24T18:00:04.000Z")
+    assert told_by(run, b"\xff\xfe in 2 ms") == []
+    assert len(told_by(run, b"\xff\xfd in 2 ms")) == 1
 
 
 def test_in_a_large_body_nothing_may_differ(made: Made) -> None:

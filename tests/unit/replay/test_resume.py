@@ -2,189 +2,35 @@
 
 from __future__ import annotations
 
-import builtins
-import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.unit.replay.stopped import Outside, Playing, cut, must_be_legal, resumed, turns, whole_run
 
 from cellwright.budget import Budget
 from cellwright.conversation import conversation_of
-from cellwright.egress import traffic
-from cellwright.errors import JournalCorrupt, ModelError, UsageError
-from cellwright.loop import Outcome, drive
+from cellwright.errors import JournalCorrupt, UsageError
 from cellwright.loop import run as run_loop
-from cellwright.model.base import OnDelta, Request, Response
-from cellwright.record import Blobs, read_run, verify
+from cellwright.record import Blobs, read_run
 from cellwright.record.journal import Journal
 from cellwright.record.records import (
     CellRebuilt,
     CopiedFile,
+    FileDeleted,
     FileWritten,
     ModelRequest,
     Note,
-    RequestSent,
     SessionOpened,
 )
 from cellwright.record.stored import digest_of
-from cellwright.replay.plan import Question, Rerun, plan_for
+from cellwright.replay.plan import Question, plan_for
+from cellwright.replay.replay import Again, replay
 from cellwright.replay.resume import Given, must_be_resumable, resume
-from cellwright.resuming import Driving, resume_by_model
 from cellwright.sandbox.base import Spec
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, call, calls, response, says
-
-
-class Outside:
-    """What cells of a fake sandbox reach outside of it; their run knows of what is sent, before it is."""
-
-    def __init__(self) -> None:
-        self.done: list[int] = []
-        self.session: Session | None = None
-
-    def post(self, row: int) -> None:
-        assert self.session is not None
-        assert self.session._outgoing is not None
-        self.session._outgoing.request(traffic.Request("POST", "outside.test", 80, f"/{row}", ()))
-        self.done.append(row)
-
-
-class Playing(ScriptedModel):
-    """Plays the turn that comes after those which are in the history: the same model, asked again after a crash."""
-
-    def __init__(self, turns: list[Response]) -> None:
-        super().__init__([])
-        self.turns = turns
-
-    async def respond(self, request: Request, on_delta: OnDelta) -> Response:  # noqa: ARG002 - no view
-        self.requests.append(request)
-        _must_be_legal(request)
-        ids = {item.get("id") for item in request.history}
-        come = [turn for turn in self.turns if {item.raw["id"] for item in turn.items} <= ids]
-        if len(come) == len(self.turns):
-            raise ModelError("It had finished.")
-        return self.turns[len(come)]
-
-
-def _must_be_legal(request: Request) -> None:
-    """As a real server is strict: each call is answered once, after it, and nothing else is answered."""
-    called: list[Any] = []
-    answered: list[Any] = []
-    for item in request.history:
-        if item.get("type") == "function_call":
-            called.append(item["call_id"])
-        elif item.get("type") == "function_call_output":
-            assert item["call_id"] in called
-            assert item["output"]
-            answered.append(item["call_id"])
-        elif item.get("type") == "message" and item.get("role") == "user":
-            assert sorted(called) == sorted(answered), "somebody speaks before all calls are answered"
-    assert sorted(called) == sorted(answered)
-
-
-OUTSIDE: Outside
-
-
-@pytest.fixture(autouse=True)
-def outside(monkeypatch: pytest.MonkeyPatch) -> Outside:
-    made = Outside()
-    monkeypatch.setattr(builtins, "outside", made, raising=False)
-    begin = Session.__init__
-
-    def remembered(session: Session, *given: Any) -> None:
-        begin(session, *given)
-        made.session = session
-
-    monkeypatch.setattr(Session, "__init__", remembered)
-    return made
-
-
-def turns() -> list[Response]:
-    careful = "for row in rows[1:]:\n    if row not in outside.done:\n        outside.post(row)\nlog(outside.done)"
-    return [
-        calls("rows = [1, 2, 3]\nlog(len(rows))", text="I begin."),
-        calls("if 1 not in outside.done:\n    outside.post(1)", "kept = 'kept'"),
-        calls(careful),
-        calls("log(kept)"),
-        says("All is entered."),
-    ]
-
-
-async def whole_run(outside: Outside, turns: list[Response]) -> Outcome:
-    """Do it without a crash, and return how that ended; its journal is what the tests cut."""
-    model = Playing(turns)
-    async with Session.open(driver="loop", task="Enter it.", model=model.name, backend=FakeBackend()) as session:
-        outcome = await drive(session, model, "Enter it.")
-    assert (outcome.status, outside.done) == ("done", [1, 2, 3])
-    return outcome
-
-
-def cut(folder: Path, to: Path, records: int, *, torn: bool = False) -> list[dict[str, Any]]:
-    """Make a run that was killed right after so many records, or while it wrote the next; return them."""
-    shutil.copytree(folder, to)
-    (to / "head.json").unlink()
-    lines = (to / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    rest = lines[records][: len(lines[records]) // 2] if torn and records < len(lines) else b""
-    (to / "journal.jsonl").write_bytes(b"".join(lines[:records]) + rest)
-    return [json.loads(line) for line in lines[:records]]
-
-
-def entered(records: list[dict[str, Any]]) -> list[int]:
-    """Return the rows that went out by then, as the records say."""
-    return [int(one["target"][1:]) for one in records if one["type"] == "request_sent"]
-
-
-async def resumed(folder: Path, model: ScriptedModel, rerun: Rerun) -> Outcome:
-    plan = plan_for(read_run(folder), rerun)
-    return await resume_by_model(folder, plan, Given(), Driving(model=model), backend=FakeBackend())
-
-
-@pytest.mark.parametrize("rerun", ["all", "safe", "recorded"])
-async def test_run_that_is_killed_after_any_record_comes_to_its_end(
-    outside: Outside, tmp_path: Path, rerun: Rerun
-) -> None:
-    script = turns()
-    whole = await whole_run(outside, script)
-    count = len((whole.run_dir / "journal.jsonl").read_bytes().splitlines())
-    for records in range(count):
-        for torn in (False, True):
-            folder = tmp_path / f"{records}-{torn}"
-            left = cut(whole.run_dir, folder, records, torn=torn)
-            outside.done = entered(left)
-            outcome = await resumed(folder, Playing(script), rerun)
-            assert (outcome.status, outcome.summary) == ("done", "All is entered."), records
-            assert len(set(outside.done)) == len(outside.done), "something was entered twice"
-            if rerun == "all":
-                assert outside.done == [1, 2, 3], records
-            run = read_run(folder)
-            assert run.status == "done"
-            assert [cell.opened.number for cell in run.stored_cells] == list(range(1, len(run.stored_cells) + 1))
-            assert all(cell.closed is not None for cell in run.stored_cells)
-            assert verify(folder).status == "whole"
-
-
-async def test_every_crash_may_be_followed_by_another_in_the_run_that_goes_on(outside: Outside, tmp_path: Path) -> None:
-    script = turns()
-    whole = await whole_run(outside, script)
-    middle = next(n for n, one in enumerate(read_run(whole.run_dir).records) if isinstance(one, RequestSent)) + 1
-    first = tmp_path / "first"
-    outside.done = entered(cut(whole.run_dir, first, middle))
-    again = await resumed(first, Playing(script), "all")
-    count = len((again.run_dir / "journal.jsonl").read_bytes().splitlines())
-    seen = set()
-    for records in range(middle, count):
-        folder = tmp_path / str(records)
-        outside.done = entered(cut(first, folder, records))
-        seen.add(tuple(outside.done))
-        outcome = await resumed(folder, Playing(script), "all")
-        assert (outcome.status, outside.done) == ("done", [1, 2, 3]), records
-        written = (folder / "journal.jsonl").read_bytes().splitlines()
-        assert entered([json.loads(line) for line in written]) == [1, 2, 3], records
-    assert seen == {(1,), (1, 2), (1, 2, 3)}
 
 
 async def test_cell_that_sent_something_is_not_executed_again_and_later_ones_are(outside: Outside) -> None:
@@ -246,7 +92,7 @@ async def test_answer_to_a_call_that_was_turned_down_is_read_back_whatever_its_i
     assert lost.status == "failed"
     asked = ScriptedModel([says("Done.")])
     await resumed(lost.run_dir, asked, "safe")
-    _must_be_legal(asked.requests[0])
+    must_be_legal(asked.requests[0])
     answers = [item for item in asked.requests[0].history if item.get("type") == "function_call_output"]
     assert answers[0]["call_id"] == "a: b"
 
@@ -284,6 +130,18 @@ async def test_files_restarts_and_what_was_copied_in_come_back(tmp_path: Path) -
     assert [record.type for record in after.records].count("file_written") == 2
     assert [cell.opened.number for cell in after.stored_cells] == [1, 2, 3]
     assert after.status == "done"
+
+
+async def test_a_file_that_no_cell_made_again_is_not_missed_when_it_is_deleted() -> None:
+    async with Session.open(backend=FakeBackend()) as session:
+        await session.execute("a = 1")
+        session.journal.append(FileDeleted(path="made by a cell that is left out"))
+        session.conclude("failed")
+    run = read_run(session.run_dir)
+    async with resume(session.run_dir, plan_for(run, "safe"), Given(), backend=FakeBackend()) as again:
+        assert (await again.session.execute("log(a)")).text == "1"
+    replayed = await replay(read_run(session.run_dir), Again(), backend=FakeBackend())
+    assert [cell.verdict for cell in replayed.cells] == ["same", "same"]
 
 
 async def test_nothing_is_brought_back_from_before_a_loss_that_the_run_lived_to_see() -> None:

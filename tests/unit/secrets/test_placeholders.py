@@ -46,7 +46,7 @@ def let_through(pieces: list[bytes]) -> tuple[bytes, str | None]:
         try:
             watch.look(piece)
         except Misplaced as misplaced:
-            return sent, misplaced.name
+            return sent, misplaced.names[0]
         sent += piece
     return sent, None
 

@@ -95,6 +95,15 @@ def test_a_secret_bound_to_no_host_says_what_is_wrong() -> None:
     assert str(refused.value).startswith("--secret A@'http://x/': only the host and its port belong here")
 
 
+def test_a_parameter_that_says_the_value_of_a_secret_is_refused_without_telling_it() -> None:
+    spec = SPEC.model_copy(update={"params": {"city": "Rome", "login": f"user:{VALUE}"}})
+    with pytest.raises(
+        UsageError, match=r"The parameter login says the value of a secret.*Nothing was started"
+    ) as refused:
+        secrets_of(spec, VALUES)
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
     with open_run(tmp_path, session_id="s", driver="library", spec=SPEC) as journal:

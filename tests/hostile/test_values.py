@@ -253,6 +253,6 @@ def test_no_name_that_is_listed_leads_out_of_the_callers_folder(names: list[str]
         out = Path(folder, "way", "out")
         Path(folder, "way").mkdir()
         with contextlib.suppress(CellwrightError):
-            asyncio.run(copy_out(Door(_Listing(names)), out, ()))
+            asyncio.run(copy_out(Door(_Listing(names)), out, (), holds=lambda *_: None))
         assert [path for path in Path(folder).rglob("*") if not path.is_relative_to(out)] == [Path(folder, "way")]
         assert {path.read_bytes() for path in out.rglob("*") if path.is_file()} <= {b"data"}

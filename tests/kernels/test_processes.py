@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.desk import wait_for
 from tests.waiting import GUARD_S
 
 from cellwright_kernel import processes
@@ -44,7 +45,10 @@ def start(kernel: subprocess.Popen[str], executable: str, *command: str) -> int:
     assert kernel.stdout is not None
     kernel.stdin.write(repr((executable, *command)) + "\n")
     kernel.stdin.flush()
-    return int(kernel.stdout.readline())
+    pid = int(kernel.stdout.readline())
+    # the kernel has closed what tells of its start a moment before it shows the arguments
+    assert wait_for(Path(f"/proc/{pid}/cmdline").read_bytes)
+    return pid
 
 
 def test_descendants_are_a_kernels_own_and_itself_is_not(kernel):
