@@ -128,9 +128,6 @@ class BrowserHttps:
             self._note_end()
         else:
             self._note_end()
-        finally:
-            if self._tape is not None:  # so that what the browser connects for is no longer known
-                self._tape.answers_browser = False
 
     async def _lift(self, door: Door) -> None:
         if self._tape is not None:
@@ -141,8 +138,6 @@ class BrowserHttps:
         match message:
             case HttpsBegan():
                 began.set()
-                if self._tape is not None:
-                    self._tape.answers_browser = True
             case HttpsSent():
                 if (request := self._allowed(message.request)) is not None:
                     self._outgoing.told(request, self._cell(message.cell), taped=self._is_taped)

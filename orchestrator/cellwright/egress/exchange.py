@@ -250,7 +250,7 @@ class Exchange:
 
     async def _connect(self, target: Target, way: _Way) -> Side:
         if self._tape is not None:
-            return Side(*await self._tape.connect(target.host, target.port, of_browser=target.of_browser), h11.CLIENT)
+            return Side(*await self._tape.connect(target.host, target.port), h11.CLIENT)
         last: OSError | None = None
         for address in way.addresses:
             try:

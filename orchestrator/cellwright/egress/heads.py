@@ -34,8 +34,6 @@ class Target:
     port: int
     path: bytes
     """Path and query for a plain request; empty for CONNECT."""
-    of_browser: bool = False
-    """Whether a CONNECT says that a browser asks."""
 
 
 class Stopped(Exception):
@@ -57,8 +55,7 @@ def target_of(request: h11.Request) -> Target:
         found = authority(text)
         if found is None or found[1] is None:
             raise Stopped(400, "CONNECT needs HOST:PORT.")
-        agent = next((value for name, value in request.headers if name == b"user-agent"), b"")
-        return Target(method, found[0], found[1], b"", of_browser=agent.lower().startswith(b"mozilla/"))
+        return Target(method, found[0], found[1], b"")
     match = _PLAIN_URL.fullmatch(text)
     if match is None:
         raise Stopped(400, "This is an HTTP proxy: it takes absolute http:// URLs, and CONNECT for everything else.")

@@ -70,8 +70,6 @@ class Tape:
         self._serving: set[asyncio.Task[None]] = set()  # each ends with its connection
         self.lifted = asyncio.Event()
         """Set once it answers no more."""
-        self.answers_browser = False
-        """Whether the browser asks for what it loads by HTTPS before it connects to anything."""
 
     @property
     def is_lifted(self) -> bool:
@@ -84,16 +82,8 @@ class Tape:
         for serving in self._serving:
             serving.cancel()
 
-    async def connect(
-        self, host: str, port: int, *, of_browser: bool = False
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection that is answered as the record says of this place.
-
-        Args:
-            host: The place.
-            port: The same.
-            of_browser: Whether a browser connects. What it still connects for by itself, where it is answered otherwise, are
-                WebSockets, and looks for a newer service worker; neither is known to change anything.
 
         Raises:
             ConnectionAbortedError: It answers no more.
@@ -104,7 +94,7 @@ class Tape:
             writer.close()
             near.close()
             raise ConnectionAbortedError("The record answers no more.")
-        task = asyncio.ensure_future(self._serve(host, port, reader, writer, of_browser=of_browser))
+        task = asyncio.ensure_future(self._serve(host, port, reader, writer))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         return await asyncio.open_connection(sock=near)
@@ -132,9 +122,7 @@ class Tape:
         place = _place(request)
         return bool(self._left.get(place)) or place in self._last
 
-    async def _serve(
-        self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, of_browser: bool
-    ) -> None:
+    async def _serve(self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answering = _Answering(host, port, reader, writer, self._answer)
         try:
             await answering.run()
@@ -143,8 +131,7 @@ class Tape:
                 self._tells(f"A request to {host}:{port} broke off.", matters=False)
             else:
                 self._tells(
-                    f"{host}:{port} was spoken to in a way that is not recorded: encrypted, usually.",
-                    matters=not (of_browser and self.answers_browser),
+                    f"{host}:{port} was spoken to in a way that is not recorded: encrypted, usually.", matters=True
                 )
         except (
             CellwrightError,

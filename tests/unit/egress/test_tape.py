@@ -9,7 +9,6 @@ import threading
 import h11
 import pytest
 
-from cellwright.egress.heads import target_of
 from cellwright.egress.tape import Tape
 from cellwright.egress.traffic import Body, Headers, Request, Traffic
 
@@ -126,19 +125,14 @@ async def test_answers_without_a_body() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("of_browser", "answers_browser", "mark"), [(False, True, "!"), (True, False, "!"), (True, True, "?")]
-)
-async def test_what_is_encrypted_is_told(of_browser: bool, answers_browser: bool, mark: str) -> None:
-    """What a browser encrypts matters only where it is not answered before it connects: else it is a WebSocket, say."""
+async def test_what_is_encrypted_is_told_and_matters_whoever_connects() -> None:
     bench = Bench()
-    bench.tape.answers_browser = answers_browser
-    reader, writer = await bench.tape.connect("x.test", 443, of_browser=of_browser)
+    reader, writer = await bench.tape.connect("x.test", 443)
     writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
     assert await reader.read() == b""
     writer.close()
     await writer.wait_closed()
-    assert bench.missed == [f"{mark} x.test:443 was spoken to in a way that is not recorded: encrypted, usually."]
+    assert bench.missed == ["! x.test:443 was spoken to in a way that is not recorded: encrypted, usually."]
 
 
 async def test_tape_that_is_lifted_answers_no_more_and_ends_its_connections() -> None:
@@ -241,9 +235,3 @@ async def test_a_response_that_nobody_saw_the_end_of_is_not_taken_for_an_empty_o
         "The answer to GET https://x.test:443/ was not kept: of it 0 bytes had come, of a stream, a download or a page that was "
         "left, usually, or of what holds a secret."
     )
-
-
-@pytest.mark.parametrize(("agent", "of_browser"), [("Mozilla/5.0 (X11)", True), ("curl/8", False), ("", False)])
-async def test_a_browser_says_that_it_is_one_when_it_connects(agent: str, of_browser: bool) -> None:
-    headers = [("Host", "x.test:443"), *([("User-Agent", agent)] if agent else [])]
-    assert target_of(h11.Request(method="CONNECT", target="x.test:443", headers=headers)).of_browser is of_browser
