@@ -205,7 +205,7 @@ async def test_interrupts_files_and_restarts_are_done_again(runs: Path) -> None:
     run = read_run(session.run_dir)
     assert [cell.closed and cell.closed.status for cell in run.stored_cells] == ["ok", "interrupted", "ok"]
     replayed = await replay(run, Again(), runs=runs)
-    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 5
+    assert [(cell.verdict, cell.reasons, cell.diff) for cell in replayed.cells] == [("same", (), ())] * 3
 
 
 async def test_parts_of_a_run(runs: Path) -> None:
