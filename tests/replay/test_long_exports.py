@@ -1,4 +1,4 @@
-"""A run of 5,000 cells is exported in as little memory as another; in processes of their own, to see their peak."""
+"""A run of 5,000 cells is exported, shown and verified in as little memory as another; in processes of their own, to see their peak."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.unit.replay.conftest import add_cell, make_run
@@ -17,6 +18,9 @@ from cellwright_kernel.wire import Text
 
 pytestmark = pytest.mark.slow
 
+_SHOW = "show_run(read_run(run), console_for_output())"
+_VERIFY = "assert verify(run).status == 'whole'"
+
 
 @pytest.fixture(scope="module")
 def long_run() -> Iterator[Path]:
@@ -25,17 +29,17 @@ def long_run() -> Iterator[Path]:
         yield make_run(Path(folder), _fill).folder
 
 
-@pytest.mark.parametrize("form", ["ipynb", "py", "html", "zip"])
-def test_a_long_run_is_exported_in_bounded_memory(long_run: Path, form: Form) -> None:
+@pytest.mark.parametrize("do", [*(f"export(read_run(run), '{form}', sink)" for form in get_args(Form)), _SHOW, _VERIFY])
+def test_a_long_run_is_looked_at_in_bounded_memory(long_run: Path, do: str) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from cellwright.record import read_run; "
-        "from cellwright.replay.export import export\n"
-        "with open(os.devnull, 'wb') as file: export(read_run(Path(sys.argv[1])), sys.argv[2], file)\n"
+        "import os, sys; from pathlib import Path; from cellwright.cli.show import console_for_output, show_run; "
+        "from cellwright.record import read_run, verify; from cellwright.replay.export import export\n"
+        f"run, sink, out = Path(sys.argv[1]), open(os.devnull, 'wb'), sys.stdout\nsys.stdout = open(os.devnull, 'w')\n{do}\n"
         # not getrusage: its figure is the greater one of this process and of the one that started it
         "status = dict(line.split(':') for line in Path('/proc/self/status').read_text().splitlines())\n"
-        "print(int(status['VmHWM'].split()[0]) // 1024)"
+        "print(int(status['VmHWM'].split()[0]) // 1024, file=out)"
     )
-    command = [sys.executable, "-c", code, str(long_run), form]
+    command = [sys.executable, "-c", code, str(long_run)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert int(done.stdout) < 300
 
