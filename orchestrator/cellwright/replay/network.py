@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Final
 
+from cellwright.conversation import is_lost
 from cellwright.egress import Tape
 from cellwright.egress.tape import Tells
 from cellwright.egress.traffic import Body, Request, Traffic
@@ -35,7 +36,7 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exc
         run: The record.
         tells: Is told where a replay leaves the record.
         may_differ: What in the body of a request does not count.
-        answers: Those that count; absent: what each cell was given when it was first executed.
+        answers: Those that count; absent: what each cell was given when it was first executed to its end.
     """
     made = datetime.fromisoformat(run.info.created_at)
 
@@ -49,7 +50,7 @@ def tape_of(run: Run, tells: Tells, may_differ: MayDiffer, answers: Iterable[Exc
 
     if answers is not None:
         return Tape(map(_traffic, answers), load, tells, alike)
-    first = [one for one in run.records if isinstance(one, Exchanged | RequestSent) and not one.rebuilt]
+    first = first_of_cells(run)
     told = (one for one in first if isinstance(one, RequestSent) and one.scheme)
     sent = (Request(one.method, one.host, one.port, one.target, (), "https") for one in told)
     return Tape((_traffic(one) for one in first if isinstance(one, Exchanged)), load, tells, alike, sent)
@@ -59,6 +60,28 @@ def last_of_cells(run: Run) -> tuple[Exchanged | RequestSent, ...]:
     """Return what each cell sent, and was answered, when it was executed last with the world to answer: cell by cell, in order.
 
     What went out between two cells is the earlier one's. An execution that did not come to its end does not count.
+    """
+    found, last_live = _executions(run)
+    of_last = [(number, record) for number, when, record in found if when == last_live.get(number, 0)]
+    return tuple(record for _, record in sorted(of_last, key=itemgetter(0)))
+
+
+def first_of_cells(run: Run) -> tuple[Exchanged | RequestSent, ...]:
+    """Return the same of when each cell was first executed, but of a lost one that a resume executed again: of it as of its last.
+
+    How far a lost one had come is not known, so its answers are not all there; what came of it is what later cells found.
+    """
+    found, last_live = _executions(run)
+    lost = {cell.opened.number for cell in run.stored_cells if is_lost(cell)}
+    counts = {number: when for number, when in last_live.items() if number in lost}
+    of_first = [(number, record) for number, when, record in found if when == counts.get(number, 0)]
+    return tuple(record for _, record in (sorted(of_first, key=itemgetter(0)) if counts else of_first))
+
+
+def _executions(run: Run) -> tuple[list[tuple[int, int, Exchanged | RequestSent]], dict[int, int]]:
+    """Return what went out, and of which taking up of the run each cell's last execution to its end is, with the world to answer.
+
+    Each that went out comes with its cell, and with the taking up that it is of: 0 for the first execution.
     """
     found: list[tuple[int, int, Exchanged | RequestSent]] = []  # the cell, and of which taking up of the run it is
     last_live: dict[int, int] = {}
@@ -77,8 +100,7 @@ def last_of_cells(run: Run) -> tuple[Exchanged | RequestSent, ...]:
                 found.append((record.cell or cell, taken_up if record.rebuilt else 0, record))
             case _:
                 pass
-    of_last = [(number, record) for number, when, record in found if when == last_live.get(number, 0)]
-    return tuple(record for _, record in sorted(of_last, key=itemgetter(0)))
+    return found, last_live
 
 
 def masks_of(run: Run, one: bytes, other: bytes) -> tuple[Area, ...]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from cellwright.conversation import is_lost
 from cellwright.counted import counted
 from cellwright.errors import FileMissing, SandboxLost
 from cellwright.record import Run, StoredCell
@@ -55,6 +56,8 @@ class Rebuilt:
     """What else is not as it was, each a sentence."""
     has_network: bool = True
     """Whether there is any way out of the sandbox."""
+    lost: frozenset[int] = frozenset()
+    """Numbers of those that have no end in the record, so that there is nothing to hold them against."""
 
     @property
     def is_complete(self) -> bool:
@@ -68,7 +71,9 @@ class Rebuilt:
             what_happened: A sentence that stands in front; what comes after it is bounded, however many cells there are and
                 whatever they asked for.
         """
-        same = [cell.number for cell in self.cells if cell.status is not None and cell.reason is None]
+        well = [cell.number for cell in self.cells if cell.status is not None and cell.reason is None]
+        same = [number for number in well if number not in self.lost]
+        lost = [number for number in well if number in self.lost]
         others = [cell for cell in self.cells if cell.reason is not None]
         lines = [
             what_happened,
@@ -78,6 +83,12 @@ class Rebuilt:
             which = f"Cell{'s' if len(same) > 1 else ''} {_ranges(same)}"
             lines.append(
                 f"{which} {'were' if len(same) > 1 else 'was'} executed again, and gave what is in the record."
+            )
+        if lost:
+            which = f"Cell{'s' if len(lost) > 1 else ''} {_ranges(lost)}"
+            lines.append(
+                f"{which}, whose end was lost, {'were' if len(lost) > 1 else 'was'} executed again and ended well; there is "
+                "nothing in the record to hold that against."
             )
         lines += _bounded([_told(cell) for cell in others], "cell")
         lines += _bounded(self.missing, "thing")
@@ -164,7 +175,12 @@ class Rebuilding:
         except SandboxLost as error:
             raise SandboxLost(_GONE_AGAIN) from error
         self._session.go_live()
-        return Rebuilt(tuple(cells), tuple(dict.fromkeys(self._missing)), has_network=bool(self._session.spec.allow))
+        return Rebuilt(
+            tuple(cells),
+            tuple(dict.fromkeys(self._missing)),
+            has_network=bool(self._session.spec.allow),
+            lost=frozenset(number for number, one in self._planned.items() if is_lost(one.cell)),
+        )
 
     async def _cells(self) -> AsyncIterator[CellRebuilt]:
         for record in self._run.records[self._plan.begins :]:
@@ -230,7 +246,7 @@ class Rebuilding:
         """Return what is not as before; of a cell that never ended there is no before."""
         missed = " ".join(self._missed())
         before = recorded.closed
-        if before is None or before.status == "sandbox_lost":
+        if before is None or is_lost(recorded):
             return missed or None if closed.status == "ok" else f"It had no end before. {missed}".rstrip()
         if before.status != closed.status:
             return f"Before, it ended {before.status}. {missed}".rstrip()

@@ -11,9 +11,17 @@ from cellwright.egress.traffic import Body, Request, Traffic
 from cellwright.outgoing import Outgoing
 from cellwright.record import Journal, read_run
 from cellwright.record.journal import open_run
-from cellwright.record.records import CellOpened, CellRebuilt, Exchanged, KeptBody, RequestSent, SessionOpened
+from cellwright.record.records import (
+    CellClosed,
+    CellOpened,
+    CellRebuilt,
+    Exchanged,
+    KeptBody,
+    RequestSent,
+    SessionOpened,
+)
 from cellwright.replay.may_differ import MayDiffer
-from cellwright.replay.network import last_of_cells, tape_of
+from cellwright.replay.network import first_of_cells, last_of_cells, tape_of
 from cellwright.replay.plan import plan_for
 from cellwright.replay.replay import Again, replay
 from cellwright.replay.resume import Given, resume
@@ -53,6 +61,17 @@ TWICE = (
     *(CellRebuilt(number=2, reason="Left."), opened(3), got(3, 206)),
     *(SESSION, got(1, 207, rebuilt=True)),  # it ended before the cell had
 )
+ENDED = [CellClosed(number=number, status="ok", duration_ms=1) for number in (1, 2, 3)]
+
+
+def test_a_replay_is_given_what_each_cell_was_first_but_for_a_lost_one_that_was_executed_again() -> None:
+    def statuses(*records: object) -> list[int]:
+        return [one.status for one in first_of_cells(read_run(made(*records))) if isinstance(one, Exchanged)]
+
+    assert statuses(*TWICE, *ENDED) == [201, 202, 203, 206]
+    assert statuses(*TWICE, *ENDED[1:]) == [204, 205, 203, 206]
+    lost = CellClosed(number=1, status="sandbox_lost", duration_ms=1)
+    assert statuses(*TWICE, lost, *ENDED[1:]) == [204, 205, 203, 206]
 
 
 def test_what_a_cell_was_given_last_counts_in_the_order_of_cells() -> None:
@@ -61,7 +80,7 @@ def test_what_a_cell_was_given_last_counts_in_the_order_of_cells() -> None:
 
 
 async def test_replay_is_answered_as_each_cell_was_when_it_was_first_executed() -> None:
-    tape = tape_of(read_run(made(*TWICE)), lambda _, *, matters: None, MayDiffer.read())  # noqa: ARG005 - nobody is told
+    tape = tape_of(read_run(made(*TWICE, *ENDED)), lambda _, *, matters: None, MayDiffer.read())  # noqa: ARG005 - nobody is told
     left = [one.status for answers in tape._left.values() for one in answers]
     assert left == [201, 202, 203, 206]
 
