@@ -55,6 +55,7 @@ def main() -> int:
     print(f"report      {out / 'application' / 'report.json'}")
     print(f"run         {folder}")
     print(f"screenshot  {final_screenshot(folder, out)}")
+    print(f"again       cellwright replay {folder.name} --env EXPENSES_URL={url}")
     for fault in faults:
         print(f"demo: {fault}", file=sys.stderr)
     if not faults:

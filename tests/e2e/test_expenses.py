@@ -118,6 +118,9 @@ def test_demo_fills_in_the_report(done_demo: DoneDemo) -> None:
         assert screenshot.size == (1440, 1000)
 
     assert f"run         {done_demo.run}\n" in done_demo.printed
+    assert (
+        f"again       cellwright replay {done_demo.run.name} --env EXPENSES_URL=http://127.0.0.1:" in done_demo.printed
+    )
     run = read_run(done_demo.run)
     assert (run.status, [cell.status for cell in run.cells]) == ("done", ["ok"] * 7)
     assert verify(done_demo.run).status == "whole"

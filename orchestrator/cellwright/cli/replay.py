@@ -29,7 +29,7 @@ from cellwright.counted import counted
 from cellwright.plain import plain
 from cellwright.record import Run, find_run, read_run
 from cellwright.replay.compare import Compared
-from cellwright.replay.export import new_file, write_text
+from cellwright.replay.export import folder_must_be_there, new_file, write_text
 from cellwright.replay.replay import Again, Replayed, replay
 from cellwright.replay.report import report as report_of
 from cellwright_kernel.wire import Language
@@ -82,6 +82,8 @@ def replay_run(
 
     Exit status: 0 when every cell is the same; 1 when one is not; 2 used wrongly; 3 this machine is missing something; 130 Ctrl-C.
     """
+    if report is not None:
+        folder_must_be_there(report)
     recorded = read_run(find_run(run))
     again = Again(
         may_differ=comparing.rules(),

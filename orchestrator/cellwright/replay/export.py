@@ -53,8 +53,9 @@ def new_file(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
     """Give a file to write; it is in its place once the block has ended well, and else nowhere.
 
     Raises:
-        UsageError: There is one, and nobody insists. Nothing was written.
+        UsageError: There is one, and nobody insists; or its folder is not there. Nothing was written.
     """
+    folder_must_be_there(target)
     if not force and (target.exists() or target.is_symlink()):
         raise UsageError(f"{target} is there already. Nothing was written. Name another with --out, or say --force.")
     building = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
@@ -67,6 +68,16 @@ def new_file(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
             _put(building, target)
     finally:
         building.unlink(missing_ok=True)
+
+
+def folder_must_be_there(target: Path) -> None:
+    """Return when a file can be made in the place that it is to have.
+
+    Raises:
+        UsageError: There is no such folder.
+    """
+    if not target.parent.is_dir():
+        raise UsageError(f"{target} cannot be written: there is no folder {target.parent}. Nothing was written.")
 
 
 def _put(building: Path, target: Path) -> None:

@@ -135,6 +135,12 @@ async def replay(
     run.must_be_whole()
     if not run.stored_cells:
         raise UsageError(f"Run {run.info.run_id} has no cells. There is nothing to do again.")
+    last = again.last or run.stored_cells[-1].opened.number
+    if not again.first <= last <= len(run.stored_cells):
+        raise UsageError(
+            f"Run {run.info.run_id} has cells 1 to {len(run.stored_cells)}; none of them is to be compared from {again.first} to {last}. "
+            "Nothing ran."
+        )
     spec = spec_again(run, again)
     values = set_values(run, again.params)
     again = replace(again, may_differ=again.may_differ.with_values(values))
@@ -181,7 +187,7 @@ def spec_again(run: Run, again: Again) -> Spec:
         raise UsageError(
             f"The run was given the environment {', '.join(map(str, missing))}, and keeps the names only. Nothing ran. "
             f"Give the values again: {' '.join(f'--env {name}=VALUE' for name in missing)}. "
-            "Without =VALUE it is that of your environment."
+            f"`--env {missing[0]}` alone takes that of your environment."
         )
     said |= {"env": dict(again.env), "files": [], "out": None, "params": {**values_of(run), **again.params}}
     if again.backend is not None:

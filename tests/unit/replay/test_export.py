@@ -304,3 +304,16 @@ def test_a_picture_that_was_not_kept_or_changed_is_said(made: Made) -> None:
     run = made(lost)
     next((run.folder / "blobs").iterdir()).write_bytes(b"changed")
     assert "[picture of 4x3: cannot be read from the run]" in written(run, "html")
+
+
+@pytest.mark.parametrize("words", [["export", "{run}", "--to", "zip", "--out"], ["replay", "{run}", "--report"]])
+def test_a_file_in_a_folder_that_is_not_there_is_refused_before_anything_is_done(
+    made: Made, tmp_path: Path, words: list[str]
+) -> None:
+    run = made(fill)
+    line = [word.format(run=run.folder) for word in words]
+    done = _call(*line, tmp_path / "missing" / "file")
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == (
+        f"{tmp_path}/missing/file cannot be written: there is no folder {tmp_path}/missing. Nothing was written."
+    )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.unit.replay.conftest import PNG, add_cell
 
+from cellwright.errors import UsageError
 from cellwright.record import Journal, Run, read_run
 from cellwright.replay.diff import diff
 from cellwright.replay.may_differ import MayDiffer
@@ -52,6 +53,14 @@ async def test_a_picture_that_cannot_be_compared_does_not_end_a_diff(made: Calla
     one, other = made(filled(PNG), run_id="one"), made(filled(PNG + b"2"), run_id="other")
     cells = [cell async for cell in diff(one, other, MayDiffer.read(), backend=FakeBackend())]  # that decodes none
     assert [cell.verdict for cell in cells] == ["failed", "same"]
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 3), (3, None), (2, 1)])
+async def test_a_part_of_a_run_that_has_no_cell_is_refused_and_nothing_runs(first: int, last: int | None) -> None:
+    run, backend = await record("log(1)", "log(2)"), FakeBackend()
+    with pytest.raises(UsageError, match="has cells 1 to 2; none of them is to be compared from"):
+        await replay(run, Again(first=first, last=last), backend=backend)
+    assert backend.made == []
 
 
 class Lately:
