@@ -85,6 +85,10 @@ def _header(run: Run) -> Iterator[Text]:
     if info.task is not None:
         yield Text.assemble(("task     ", "bold"), _indented(info.task))
     yield Text.assemble(("driver   ", "bold"), info.driver, plain(f", {info.model}") if info.model else "")
+    if info.replay_of is not None:
+        yield Text.assemble(("replay   ", "bold"), plain(f"of {info.replay_of}"))
+    if info.fork_of is not None:
+        yield Text.assemble(("fork     ", "bold"), plain(f"of {info.fork_of}, at cell {info.at}"))
     reason = f": {run.end.reason}" if run.end and run.end.reason else ""
     yield Text.assemble(("status   ", "bold"), (run.status, STYLE_OF_STATUS[run.status]), _one_line(reason))
     yield Text.assemble(("sandbox  ", "bold"), plain(_spec(run)))

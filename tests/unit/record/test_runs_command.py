@@ -56,6 +56,17 @@ def test_runs_says_how_to_make_the_first_one(tmp_path: Path) -> None:
     assert json.loads(_call("runs", "--json").stdout) == []
 
 
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [({"replay_of": "one"}, "replay   of one"), ({"fork_of": "one", "at": 2}, "fork     of one, at cell 2")],
+)
+def test_show_says_of_which_run_a_run_is_another_one(
+    tmp_path: Path, info: RunInfo, told: dict[str, object], line: str
+) -> None:
+    Journal.create(tmp_path / "runs" / info.run_id, info.model_copy(update=told)).leave()
+    assert _call("show", info.run_id).stdout.splitlines()[3] == line
+
+
 def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
     end = read_run(closed_run).end
     assert end is not None
