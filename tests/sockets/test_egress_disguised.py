@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import gzip
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,9 @@ from tests.sockets.test_egress_secrets import proxy, tunnel
 from tests.waiting import GUARD_S
 from websockets.frames import Opcode
 
-from cellwright.egress import Timeouts
+from cellwright.egress import EgressRequest, Timeouts
+
+Server = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 PACKED = "POST {at} HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: {size}\r\n\r\n"
 BEGINNINGS = {
@@ -53,6 +58,32 @@ async def tell(client: Client, *pieces: bytes) -> None:
         await client.reader.read(-1)
 
 
+@dataclass(frozen=True)
+class Met:
+    """A client of a proxy, and what it may say to a server behind it."""
+
+    client: Client
+    url: str
+    handshake: str
+    """For a WebSocket."""
+    message: bytes
+    """One of a WebSocket, with a placeholder in it."""
+    told: Sequence[EgressRequest]
+
+
+@asynccontextmanager
+async def meeting(folder: Path, server: Server) -> AsyncIterator[Met]:
+    async with (
+        asyncio.timeout(GUARD_S),
+        service(server) as port,
+        proxy(folder, port) as (socket, placeholder, told),
+        Client(socket) as client,
+    ):
+        url = f"http://127.0.0.1:{port}/"
+        message = frames((Opcode.TEXT, placeholder.encode(), True))
+        yield Met(client, url, HANDSHAKE.format(at=url, key="none"), message, told)
+
+
 @pytest.mark.parametrize("size", [7, 100_000])
 @pytest.mark.parametrize("how", list(BEGINNINGS))
 async def test_a_compressed_body_within_a_tunnel_is_opened_however_its_request_begins(
@@ -84,7 +115,7 @@ async def test_a_request_whose_beginning_takes_long_is_no_way_out(tmp_path: Path
         sent = PACKED.format(at="/", size=len(body)).encode() + body
         sent = sent if first == "P" else sent.replace(b"POST", b"post")
         client.writer.write(sent[: len(first)])
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(0.6)  # the client is silent beyond `head_s`
         await tell(client, sent[len(first) :])
     assert body not in there.heard
     assert [one.allowed for one in told] == [False]
@@ -92,53 +123,31 @@ async def test_a_request_whose_beginning_takes_long_is_no_way_out(tmp_path: Path
 
 async def test_a_handshake_has_no_body_that_could_be_messages(tmp_path: Path) -> None:
     there = Echoing()
-    async with (
-        asyncio.timeout(GUARD_S),
-        service(there) as port,
-        proxy(tmp_path, port) as (socket, placeholder, told),
-        Client(socket) as client,
-    ):
-        said = frames((Opcode.TEXT, placeholder.encode(), True))
-        asked = (
-            HANDSHAKE.format(at=f"http://127.0.0.1:{port}/", key="none")[:-2]
-            + f"Content-Length: {len(said) + 1}\r\n\r\n"
-        )
-        await tell(client, asked.encode() + said)
-    assert said not in there.heard
-    assert [one.allowed for one in told] == [False]
+    async with meeting(tmp_path, there) as met:
+        asked = met.handshake[:-2] + f"Content-Length: {len(met.message) + 1}\r\n\r\n"
+        await tell(met.client, asked.encode() + met.message)
+    assert met.message not in there.heard
+    assert [one.allowed for one in met.told] == [False]
 
 
 async def test_what_was_sent_before_both_sides_had_agreed_is_read_as_messages(tmp_path: Path) -> None:
     there = Echoing()
-    async with (
-        asyncio.timeout(GUARD_S),
-        service(there) as port,
-        proxy(tmp_path, port) as (socket, placeholder, told),
-        Client(socket) as client,
-    ):
-        said = frames((Opcode.TEXT, placeholder.encode(), True))
-        client.writer.write(HANDSHAKE.format(at=f"http://127.0.0.1:{port}/", key="none").encode() + said)
-        await client.reader.read(-1)
+    async with meeting(tmp_path, there) as met:
+        met.client.writer.write(met.handshake.encode() + met.message)
+        await met.client.reader.read(-1)
     assert there.heard == b""
-    assert [one.allowed for one in told] == [False]
+    assert [one.allowed for one in met.told] == [False]
 
 
 @pytest.mark.parametrize("asked", ["websocket/13", '"websocket"', "other"])
 async def test_what_the_server_takes_for_a_websocket_is_one(tmp_path: Path, asked: str) -> None:
     there = Echoing()
-    async with (
-        asyncio.timeout(GUARD_S),
-        service(there) as port,
-        proxy(tmp_path, port) as (socket, placeholder, told),
-        Client(socket) as client,
-    ):
-        handshake = HANDSHAKE.format(at=f"http://127.0.0.1:{port}/", key="none").replace(
-            "Upgrade: WebSocket", f"Upgrade: {asked}"
-        )
-        await client.head(handshake.encode())
-        await tell(client, frames((Opcode.TEXT, placeholder.encode(), True)))
+    async with meeting(tmp_path, there) as met:
+        handshake = met.handshake.replace("Upgrade: WebSocket", f"Upgrade: {asked}")
+        await met.client.head(handshake.encode())
+        await tell(met.client, met.message)
     assert there.heard == b""
-    assert [one.allowed for one in told] == [False]
+    assert [one.allowed for one in met.told] == [False]
 
 
 @pytest.mark.parametrize("status", ["200 OK", "426 Upgrade Required"])
@@ -150,29 +159,18 @@ async def test_nothing_goes_on_where_an_upgrade_is_refused(tmp_path: Path, statu
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nno".encode())
         heard.append(await reader.read(-1))
 
-    async with (
-        asyncio.timeout(GUARD_S),
-        service(refuses) as port,
-        proxy(tmp_path, port) as (socket, placeholder, _),
-        Client(socket) as client,
-    ):
-        said = frames((Opcode.TEXT, placeholder.encode(), True))
-        client.writer.write(HANDSHAKE.format(at=f"http://127.0.0.1:{port}/", key="none").encode() + said)
-        assert (await client.reader.read(-1)).endswith(b"no")
+    async with meeting(tmp_path, refuses) as met:
+        met.client.writer.write(met.handshake.encode() + met.message)
+        assert (await met.client.reader.read(-1)).endswith(b"no")
     assert heard in ([], [b""])
 
 
 async def test_a_server_that_switches_unasked_gets_nothing_more(tmp_path: Path) -> None:
     there = Echoing()
-    async with (
-        asyncio.timeout(GUARD_S),
-        service(there) as port,
-        proxy(tmp_path, port) as (socket, placeholder, _),
-        Client(socket) as client,
-    ):
-        client.writer.write(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        client.writer.write(frames((Opcode.TEXT, placeholder.encode(), True)))
-        assert (await client.reader.read(-1)).startswith(b"HTTP/1.1 502 ")
+    async with meeting(tmp_path, there) as met:
+        met.client.writer.write(f"GET {met.url} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        met.client.writer.write(met.message)
+        assert (await met.client.reader.read(-1)).startswith(b"HTTP/1.1 502 ")
     assert there.heard == b""
 
 
