@@ -11,9 +11,9 @@ import openai
 import pytest
 import pytest_asyncio
 
+from cellwright.emulator.script import Script
+from cellwright.emulator.server import Emulator
 from cellwright.errors import EnvironmentMissing
-from cellwright.model.emulator import Emulator
-from cellwright.model.script import Script
 from cellwright.model.tools import tools_for
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from cellwright.budget import Budget
+from cellwright.emulator.script import Script
+from cellwright.emulator.server import Emulator
 from cellwright.loop import Outcome, run
-from cellwright.model.emulator import Emulator
-from cellwright.model.script import Script
 from cellwright.progress import Arriving
 from cellwright.record.reader import read_run
 from cellwright.record.records import ModelFailed

@@ -14,11 +14,11 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 from tests.waiting import GUARD_S
 
+from cellwright.emulator.script import Script
+from cellwright.emulator.server import Emulator
 from cellwright.errors import ModelError, UsageError
 from cellwright.model.base import Call, Delta, Message, OtherItem, Request, Response
-from cellwright.model.emulator import Emulator
 from cellwright.model.responses import ResponsesModel
-from cellwright.model.script import Script
 
 KEY = "sk-proj-abcdefghijklmnop"
 ASKED = Request("Be good.", ({"type": "message", "role": "user", "content": "Do it."},), ())

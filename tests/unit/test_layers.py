@@ -14,7 +14,7 @@ LAYERS = (
     ("testing",),  # the doubles stand in for anything, and nothing but tests imports them
     ("cli",),
     ("gateway", "alone"),
-    ("resuming",),  # a model goes on in what was rebuilt
+    ("resuming", "emulator"),  # a model goes on in what was rebuilt; a server that plays runs, too
     ("loop", "replay"),
     ("pool",),  # it leases whole sessions
     ("session",),

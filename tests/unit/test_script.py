@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.emulator.script import Script, ScriptedCall
 from cellwright.errors import FileMissing, UsageError
-from cellwright.model.script import Script, ScriptedCall
 
 
 def test_script_format():

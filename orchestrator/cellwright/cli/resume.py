@@ -11,7 +11,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,11 +19,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from cellwright.budget import Budget
+from cellwright.cli.budget_options import BudgetOptions
 from cellwright.cli.execute import show_cell
 from cellwright.cli.given_again import AgainOptions
-from cellwright.cli.going_on import GoingOnOptions, Who
+from cellwright.cli.going_on import GoingOnOptions
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.live import Live
+from cellwright.cli.model_options import ModelOptions, Who
 from cellwright.cli.option_groups import with_options
 from cellwright.cli.run import outcome_as_json
 from cellwright.cli.runs import RunArgument
@@ -49,12 +51,14 @@ def register(app: typer.Typer) -> None:
     app.command("fork")(fork_run)
 
 
-@with_options(given=AgainOptions, going_on=GoingOnOptions)
+@with_options(given=AgainOptions, going_on=GoingOnOptions, who=ModelOptions, budget=BudgetOptions)
 def resume_run(
     run: RunArgument,
     *,
     given: AgainOptions,
     going_on: GoingOnOptions,
+    who: ModelOptions,
+    budget: BudgetOptions,
 ) -> None:
     """Go on with a run that has stopped, by a crash or otherwise, in a new sandbox that is brought to where the old one was.
 
@@ -69,14 +73,15 @@ def resume_run(
         )
     going = _Going(
         given=_given(recorded, given, going_on.out),
-        who=going_on.who(recorded) if by_model else None,
+        who=who.chosen(recorded.info.model) if by_model else None,
+        budget=budget.budget,
         asked=going_on,
         language=going_on.language,
     )
     _go_on(recorded, going_on.plan(recorded), going)
 
 
-@with_options(given=AgainOptions, going_on=GoingOnOptions)
+@with_options(given=AgainOptions, going_on=GoingOnOptions, who=ModelOptions, budget=BudgetOptions)
 def fork_run(
     run: RunArgument,
     task: Annotated[
@@ -86,6 +91,8 @@ def fork_run(
     at: Annotated[int, typer.Option("--at", metavar="N", min=1, help="The last cell that both runs have.")],
     given: AgainOptions,
     going_on: GoingOnOptions,
+    who: ModelOptions,
+    budget: BudgetOptions,
 ) -> None:
     """Begin a new run with the first cells of another, brought back in a new sandbox; a model, or one cell, goes on.
 
@@ -106,7 +113,8 @@ def fork_run(
     kept_outside = _given(recorded, given, going_on.out)
     going = _Going(
         given=kept_outside,
-        who=going_on.who(recorded) if by_model else None,
+        who=who.chosen(recorded.info.model) if by_model else None,
+        budget=budget.budget,
         asked=going_on,
         language=going_on.language,
         what_happened=words_of_fork(recorded, at, task),
@@ -126,6 +134,7 @@ class _Going:
 
     given: Given
     who: Who | None
+    budget: Budget
     asked: GoingOnOptions
     language: Language
     what_happened: str | None = None
@@ -155,15 +164,14 @@ def _go_on(recorded: Run, plan: Plan, going: _Going) -> None:
 async def _by_model(
     recorded: Run, plan: Plan, going: _Going, who: Who, console: Console, live: Live
 ) -> Outcome:  # fmt: skip
-    from cellwright.model.emulator import API_KEY, Emulator  # noqa: PLC0415 - see above
     from cellwright.resuming import Driving, resume_by_model  # noqa: PLC0415
 
-    async with Emulator(who.script) if who.script is not None else nullcontext() as emulator:
+    async with who.served() as server:
         driving = Driving(
             model=who.name,
-            base_url=who.base_url if emulator is None else emulator.base_url,
-            api_key=None if emulator is None else API_KEY,
-            budget=going.asked.budget,
+            base_url=server.base_url,
+            api_key=server.api_key,
+            budget=going.budget,
             on_progress=live,
         )
         return await resume_by_model(

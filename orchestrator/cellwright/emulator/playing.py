@@ -19,9 +19,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from cellwright.emulator.protocol import Conversation
+from cellwright.emulator.script import ScriptedTurn
 from cellwright.model.base import Item
-from cellwright.model.protocol import Conversation
-from cellwright.model.script import ScriptedTurn
 
 Event = dict[str, JsonValue]
 

@@ -26,10 +26,10 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
 from cellwright.counted import counted
+from cellwright.emulator.playing import Event, events_of, has_image, response_for, texts_of, turns_played
+from cellwright.emulator.protocol import Conversation, Refused, Stored, conversation
+from cellwright.emulator.script import Script, ScriptedTurn
 from cellwright.errors import EnvironmentMissing
-from cellwright.model.playing import Event, events_of, has_image, response_for, texts_of, turns_played
-from cellwright.model.protocol import Conversation, Refused, Stored, conversation
-from cellwright.model.script import Script, ScriptedTurn
 
 API_KEY: Final = "emulator"
 """What clients may send as their key. Any other is taken as well; none is not."""
