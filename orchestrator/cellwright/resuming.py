@@ -15,6 +15,7 @@ from typing import Final
 
 from cellwright.budget import Budget
 from cellwright.conversation import Conversation, conversation_of
+from cellwright.driving import Terms
 from cellwright.errors import UsageError
 from cellwright.loop import Outcome, drive, over_http
 from cellwright.model.base import Model
@@ -85,8 +86,7 @@ async def resume_by_model(
                 resumed.session,
                 asked,
                 task,
-                budget=driving.budget,
-                languages=languages_of(before),
+                terms=Terms(budget=driving.budget or Budget(), languages=languages_of(before)),
                 on_progress=driving.on_progress,
                 begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),
             )

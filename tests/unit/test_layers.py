@@ -16,6 +16,7 @@ LAYERS = (
     ("gateway", "alone"),
     ("resuming", "emulator"),  # a model goes on in what was rebuilt; a server that plays runs, too
     ("loop", "replay"),
+    ("driving",),  # the loop's turns
     ("pool",),  # it leases whole sessions
     ("session",),
     ("executor",),
