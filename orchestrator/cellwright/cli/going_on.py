@@ -60,7 +60,15 @@ class GoingOnOptions:
     def plan(self, recorded: Run) -> Plan:
         """Return what becomes of the run's cells; may ask."""
         chosen: Rerun = self.rerun or ("ask" if sys.stdin.isatty() and sys.stderr.isatty() else "safe")
-        return plan_for(recorded, chosen, marked=frozenset(self.mark or ()), ask=_ask)
+        plan = plan_for(recorded, chosen, marked=frozenset(self.mark or ()), ask=_ask)
+        left = [str(planned.cell.opened.number) for planned in plan.cells if planned.how == "left"]
+        if self.rerun is None and chosen == "safe" and left:
+            print(
+                f"cellwright: not executed again, since nobody can be asked here: cell {', '.join(left)}. --rerun recorded executes "
+                "those again of which the record has every answer, and sends nothing; --rerun all sends again what they sent.",
+                file=sys.stderr,
+            )
+        return plan
 
 
 def _ask(question: Question) -> bool:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from cellwright.cli import main, resume
+from cellwright.cli.going_on import GoingOnOptions
 from cellwright.loop import Outcome, run
 from cellwright.model.base import DEFAULT_MODEL
-from cellwright.record import list_runs
+from cellwright.record import find_run, list_runs, read_run
 from cellwright.record.run_info import RunEnd
 from cellwright.sandbox.base import SecretSpec, Spec
 from cellwright.session import Session
@@ -83,6 +84,19 @@ def test_code_of_a_record_is_not_executed_without_isolation_unasked(
     run_id = by_hand("x = 1", spec=Spec(backend="none"), status="failed")
     assert status_of(monkeypatch, "resume", run_id) == 2
     assert "Say so with --sandbox none" in capsys.readouterr().err
+
+
+def test_where_nobody_can_be_asked_it_says_which_cells_are_left_and_how_to_have_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded = read_run(find_run(by_hand("x = 1", "y = 2", status="failed")))
+    GoingOnOptions(mark=[2]).plan(recorded)
+    said = capsys.readouterr().err
+    assert "not executed again, since nobody can be asked here: cell 2." in said
+    assert "--rerun recorded" in said
+    GoingOnOptions(mark=[2], rerun="safe").plan(recorded)
+    GoingOnOptions().plan(recorded)
+    assert capsys.readouterr().err == ""
 
 
 def test_fork_wants_something_to_go_on_with_and_a_cell_that_is_there(
