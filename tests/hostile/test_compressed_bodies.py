@@ -85,7 +85,7 @@ async def look(coding: str, body: bytes, size: int = 65536) -> None:
         await watch.look(body[start : start + size])
 
 
-@pytest.mark.parametrize(("coding", "body"), FOUND)
+@pytest.mark.parametrize(("coding", "body"), FOUND, ids=range(len(FOUND)))
 @pytest.mark.parametrize("size", [1, 977, 65536])
 async def test_a_placeholder_within_is_found(coding: str, body: bytes, size: int) -> None:
     assert (KEY in body) == (body == HIDDEN), "it is not found as it is"
@@ -93,7 +93,7 @@ async def test_a_placeholder_within_is_found(coding: str, body: bytes, size: int
         await look(coding, body, size)
 
 
-@pytest.mark.parametrize(("coding", "body", "sentence"), CLOSED)
+@pytest.mark.parametrize(("coding", "body", "sentence"), CLOSED, ids=range(len(CLOSED)))
 async def test_what_cannot_be_opened_is_refused_and_says_what_to_do(coding: str, body: bytes, sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         await look(coding, body)
@@ -102,7 +102,7 @@ async def test_what_cannot_be_opened_is_refused_and_says_what_to_do(coding: str,
     assert str(refused.value).endswith("Send it as it is, or compressed by gzip.")
 
 
-@pytest.mark.parametrize(("coding", "body"), FINE)
+@pytest.mark.parametrize(("coding", "body"), FINE, ids=range(len(FINE)))
 @pytest.mark.parametrize("size", [1, 65536])
 async def test_a_body_without_one_goes_on(coding: str, body: bytes, size: int) -> None:
     await look(coding, body, size)
@@ -138,7 +138,7 @@ SILENT = (
 )
 
 
-@pytest.mark.parametrize(("coding", "body"), SILENT)
+@pytest.mark.parametrize(("coding", "body"), SILENT, ids=range(len(SILENT)))
 async def test_a_body_that_is_much_work_and_says_nothing_is_refused_and_others_have_their_turn(
     coding: str, body: bytes
 ) -> None:
