@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from cellwright.cli import serve
-from cellwright.emulator import server
+from cellwright.emulator import server as emulator
 from cellwright_kernel import server
 
 
@@ -16,7 +16,7 @@ from cellwright_kernel import server
     "listen",
     [
         lambda: serve._listen("127.0.0.1", 0),
-        lambda: server._listening("127.0.0.1", 0),
+        lambda: emulator._listening("127.0.0.1", 0),
         lambda: server.listener("tcp:127.0.0.1:0"),
     ],
     ids=["gateway", "emulator", "kernel host"],
