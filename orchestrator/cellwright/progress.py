@@ -49,13 +49,17 @@ class TurnArrived:
     """Of this response."""
     total: Usage
     """Of the run so far."""
+    cost: float | None = None
+    """What that comes to, in dollars; absent: the model's price is not known."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """The model is told something with the next request, besides the answers to its calls."""
+class Noted:
+    """Something was said about the run that is worth a look."""
 
     text: str
+    to_model: bool
+    """Whether the model is told it with the next request, besides the answers to its calls."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class CellEnded:
 
 
 Progress: TypeAlias = (
-    RunStarted | TurnStarted | Arriving | TurnArrived | Told | CallRejected | CellStarted | CellWrote | CellEnded
+    RunStarted | TurnStarted | Arriving | TurnArrived | Noted | CallRejected | CellStarted | CellWrote | CellEnded
 )
 
 OnProgress = Callable[[Progress], None]

@@ -19,15 +19,16 @@ from cellwright.cli.styles import STYLE_OF_SOURCE
 from cellwright.counted import counted
 from cellwright.model.base import Delta, Usage
 from cellwright.plain import plain
+from cellwright.prices import dollars
 from cellwright.progress import (
     Arriving,
     CallRejected,
     CellEnded,
     CellStarted,
     CellWrote,
+    Noted,
     Progress,
     RunStarted,
-    Told,
     TurnArrived,
     TurnStarted,
 )
@@ -67,9 +68,12 @@ class Live:
                 self._arriving(progress.delta)
             case TurnArrived():
                 self._item = None
-                self._page.line(f"{_tokens(progress.usage)} · {progress.total.total_tokens:,} in all", "dim")
-            case Told():
-                self._page.line(f"told: {plain(progress.text)}", "yellow")
+                cost = "" if progress.cost is None else f", {dollars(progress.cost)}"
+                self._page.line(f"{_tokens(progress.usage)} · {progress.total.total_tokens:,} in all{cost}", "dim")
+            case Noted():
+                self._page.line(
+                    f"{'told the model' if progress.to_model else 'note'}: {plain(progress.text)}", "yellow"
+                )
             case CallRejected():
                 self._page.line(f"not executed: {plain(progress.reason)}", "yellow")
             case CellStarted():
@@ -90,7 +94,8 @@ class Live:
         """Show how it ended."""
         if outcome.reason:
             self._page.line(plain(outcome.reason), "yellow")
-        counts = f"{counted(outcome.turns, 'turn')}, {counted(outcome.cells, 'cell')}, {_tokens(outcome.usage)}"
+        cost = "" if outcome.cost is None else f", {dollars(outcome.cost)}"
+        counts = f"{counted(outcome.turns, 'turn')}, {counted(outcome.cells, 'cell')}, {_tokens(outcome.usage)}{cost}"
         self._page.line(
             f"{outcome.status}: {counts} · {outcome.run_dir}", _END_STYLES.get(outcome.status, "bold yellow")
         )
