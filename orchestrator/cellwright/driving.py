@@ -329,6 +329,10 @@ class Run:
 
     async def _wrap_up(self, spent: str) -> None:
         """Have the model sum up, without further calls: what was paid for is not thrown away."""
+        if not self.meter.turns:
+            raise BudgetSpent(
+                f"The budget does not hold a turn and the summary behind it ({spent}). The model was not asked."
+            )
         if not self.meter.may_sum_up(self._request(may_call=False)):
             raise BudgetSpent(f"The budget was spent ({spent}), and does not hold a summary; none was asked for.")
         self._say(SUM_UP.replace("{what}", spent), WRAP_UP)

@@ -153,12 +153,12 @@ def _entry(one: Any, source: str) -> Price:  # noqa: ANN401 - whatever TOML can 
         raise _wrong(source, f"has at {model!r} no {' and no '.join(missing)}")
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            raise _wrong(source, f"has at {model!r} a {name} that is no number from 0 on")
+            raise _wrong(source, f"has at {model!r}, for {name}, no number from 0 on")
     return Price(model=model, source=source, **numbers)
 
 
 def _wrong(source: str, what: str) -> UsageError:
     return UsageError(
-        f"The table of prices {source} {what}. Nothing was started. docs/loop.md shows what one looks like; without one of "
+        f"The table of prices {source} {what}. Nothing was done. docs/loop.md shows what one looks like; without one of "
         "your own, Cellwright's examples count."
     )
