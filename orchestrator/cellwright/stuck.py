@@ -95,7 +95,9 @@ class _Seen:
     error: str | None
     """The last line of the error that it ended with; absent when with none."""
     is_new_screen: bool
-    """Whether it began on a screen that had not been there lately."""
+    """Whether it began on a screen that had not been there lately; the first that is known is none."""
+    has_screen: bool
+    """Whether the screen that it began on is known."""
     is_news: bool
     """Whether it showed what had not been shown lately, but for how it failed."""
 
@@ -116,7 +118,7 @@ class Watch:
 
     def saw(self, cell: Cell) -> None:
         """Take in a cell that has ended."""
-        is_new_screen = cell.screen_before is not None and cell.screen_before not in self._screens
+        is_new_screen = bool(self._screens) and cell.screen_before not in (None, *self._screens)
         if cell.screen_before is not None:
             self._screens.append(cell.screen_before)
         parts = [*_parts(cell)]
@@ -131,6 +133,7 @@ class Watch:
                 acts=_ACTS.search(cell.code) is not None,
                 error=_last_line(cell),
                 is_new_screen=is_new_screen,
+                has_screen=cell.screen_before is not None,
                 is_news=is_news,
             )
         )
@@ -166,7 +169,9 @@ class Watch:
         count = 0
         follower: _Seen | None = None
         for seen in reversed(self._cells):
-            if follower is not None and (follower.is_new_screen or seen.is_news):
+            if follower is not None and (
+                follower.is_new_screen or follower.has_screen is not seen.has_screen or seen.is_news
+            ):
                 break
             count += follower is not None and seen.acts
             follower = seen
