@@ -129,7 +129,7 @@ def requests_of(
 ) -> Iterator[tuple[int, ModelRequest, ModelResponse | ModelFailed | None, int]]:
     """Yield each request with its place, what came of it, and how long persons were waited for until the next."""
     places = [place for place, record in enumerate(records) if isinstance(record, ModelRequest)]
-    for place, until in zip(places, [*places[1:], len(records)], strict=True):
+    for place, until in zip(places, [*places, len(records)][1:], strict=True):
         asked, behind = records[place], records[place + 1 : until]
         came = next((one for one in behind if isinstance(one, ModelResponse | ModelFailed)), None)
         waited = sum(one.waited_ms or 0 for one in behind if isinstance(one, Note))
