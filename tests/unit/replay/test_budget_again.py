@@ -118,7 +118,7 @@ async def test_stuck_run_goes_on_and_is_told_anew():
     assert [len(texts(request.history)) for request in model.requests] == [4, 4, 4, 5]
 
 
-async def test_run_of_an_earlier_version_has_its_summary_left_out(tmp_path: Path):
+async def test_run_of_an_earlier_version_has_its_summary_left_out():
     """It was asked for without a note."""
     spent = await driven(calls("x = 1"), says("Half."), budget=Budget(turns=1))
     whole = read_run(spent.run_dir)
