@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,6 @@ async def test_run_that_spent_its_budget_goes_on_with_a_larger_one_and_no_step_i
     whole = read_run(spent.run_dir)
     assert [cell.opened.code[-3:-2] for cell in whole.stored_cells] == [*"012345"]
     sent = [record.input for record in whole.records if isinstance(record, ModelRequest)]
-    assert all(later[: len(earlier)] == earlier for earlier, later in zip(sent, sent[1:], strict=False)), (
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(sent)), (
         "each request begins with the one before, so that the server finds it in its cache"
     )

@@ -45,7 +45,12 @@ async def test_each_turn_has_its_tokens_its_cells_and_its_money():
     first, second = ledger.turns
     assert [(cell.number, cell.status) for cell in first.cells] == [(1, "ok"), (2, "error")]
     assert (first.input_tokens, first.cached_tokens, first.output_tokens, first.reasoning_tokens) == (1_000, 0, 100, 40)
-    assert (second.input_tokens, second.cached_tokens, second.output_tokens, second.reasoning_tokens) == (2_000, 1_500, 50, 20)
+    assert (second.input_tokens, second.cached_tokens, second.output_tokens, second.reasoning_tokens) == (
+        2_000,
+        1_500,
+        50,
+        20,
+    )
     assert (first.cost, second.cost) == (pytest.approx(0.02), pytest.approx(0.025))
     assert (second.waited_ms, second.cells, second.image_patches) == (250, (), 0)
     assert ledger.total.model_dump(exclude={"model_ms", "cell_ms", "cost"}) == {
@@ -81,7 +86,10 @@ async def test_outcome_and_ledger_come_to_the_same(monkeypatch: pytest.MonkeyPat
 async def test_request_without_a_response_has_a_row_and_no_money():
     outcome = await driven(used(calls("log(1)"), 1_000, 100), ModelError("Gone.", refused_with=503))
     ledger = ledger_of(read_run(outcome.run_dir), DIMES)
-    assert [(turn.turn, turn.is_answered, turn.input_tokens) for turn in ledger.turns] == [(1, True, 1_000), (2, False, 0)]
+    assert [(turn.turn, turn.is_answered, turn.input_tokens) for turn in ledger.turns] == [
+        (1, True, 1_000),
+        (2, False, 0),
+    ]
     assert ledger.total.cost == pytest.approx(0.02)
 
 
@@ -98,7 +106,9 @@ async def test_resumed_run_has_all_its_turns_and_what_was_executed_again():
 
 
 async def test_what_a_fork_shares_was_paid_in_the_other_run():
-    whole = await driven(used(calls("x = 1"), 1_000, 100), used(calls("x = 2"), 1_100, 100), used(says("Done."), 1_200, 50))
+    whole = await driven(
+        used(calls("x = 1"), 1_000, 100), used(calls("x = 2"), 1_100, 100), used(says("Done."), 1_200, 50)
+    )
     folder = fork(read_run(whole.run_dir), 1, secrets=Secrets({}), task="Do more.")
     await resumed(folder, ScriptedModel([used(says("Done."), 5_000, 10)]), "all")
     ledger = ledger_of(read_run(folder), DIMES)
@@ -115,7 +125,9 @@ async def test_cells_that_no_model_called_for_stand_by_themselves():
 
 
 def written(folder: Path, *records: Any) -> Run:
-    journal = Journal.create(folder, RunInfo(run_id="r", cellwright="0", driver="loop", session_id="s", spec={}, model="m"))
+    journal = Journal.create(
+        folder, RunInfo(run_id="r", cellwright="0", driver="loop", session_id="s", spec={}, model="m")
+    )
     for record in records:
         journal.append(record)
     journal.leave()
@@ -180,7 +192,12 @@ async def test_run_turns_and_cells_are_spans_one_within_the_other():
         ("chat scripted", 3),
     ]
     first, one, two, second = others
-    assert [span["parentSpanId"] for span in others] == [root["spanId"], first["spanId"], first["spanId"], root["spanId"]]
+    assert [span["parentSpanId"] for span in others] == [
+        root["spanId"],
+        first["spanId"],
+        first["spanId"],
+        root["spanId"],
+    ]
     assert len({span["spanId"] for span in (root, *others)}) == 5
     assert {span["traceId"] for span in (root, *others)} == {root["traceId"]}
     assert (len(root["traceId"]), len(root["spanId"])) == (32, 16)

@@ -70,6 +70,17 @@ def test_users_table_is_found_where_configuration_is(
     assert mine.source == str(own)
 
 
+def test_table_that_the_documents_show_is_one(own: Path):
+    page = (Path(__file__).parents[2] / "docs/loop.md").read_text()
+    own.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    prices = read_prices()
+    shown = [prices.of(name) for name in ("gpt-6-astra-2026", "llama3")]
+    assert [price and (price.input, price.output, price.source) for price in shown] == [
+        (10, 50, str(own)),
+        (0, 0, str(own)),
+    ]
+
+
 def test_model_that_no_entry_fits_is_not_known_and_the_worst_is_the_dearest():
     cheap, dear = Price(model="a", input=1, output=1), Price(model="b", input=2, output=30)
     assert Prices((cheap, dear)).of("c") is None

@@ -49,7 +49,9 @@ def test_cost_is_a_table_of_turns_and_cells_and_says_by_which_price(run_id: str,
     assert columns[4][:2] + columns[4][6:] == ["turn", "2", "2,000", "1,500", "50", "0", "0", "$0.0115"]
     assert columns[5][:1] + columns[5][5:] == ["total", "3,000", "1,500", "150", "40", "0", "$0.0315"]
     assert lines[6] == (
-        "scripted: $10 per million input tokens, $1 cached, $100 output (scripted, by " + str(tmp_path / "prices.toml") + ")."
+        "scripted: $10 per million input tokens, $1 cached, $100 output (scripted, by "
+        + str(tmp_path / "prices.toml")
+        + ")."
     )
 
 
@@ -68,16 +70,19 @@ def test_cost_and_spans_are_json_for_a_program(run_id: str):
     assert [span["name"] for span in spans].count("chat scripted") == 2
 
 
-def test_only_one_view_is_shown(
-    run_id: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_only_one_view_is_shown(run_id: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     assert status_of(monkeypatch, "show", run_id, "--cost", "--spans") == 2
     assert "Give one of them." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "patience"),
-    [("3", Patience(3, 5, 8)), ("10", Patience(10, 12, 15)), ("2,4,6", Patience(2, 4, 6)), (" 2, 4 ,6", Patience(2, 4, 6))],
+    [
+        ("3", Patience(3, 5, 8)),
+        ("10", Patience(10, 12, 15)),
+        ("2,4,6", Patience(2, 4, 6)),
+        (" 2, 4 ,6", Patience(2, 4, 6)),
+    ],
 )
 def test_patience_is_one_number_or_three(words: str, patience: Patience):
     assert patience_from(words) == patience
@@ -100,7 +105,14 @@ def test_options_are_the_budget():
 def test_help_says_what_is_meant_and_how_patient_it_is(command: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "400")
     said = " ".join(CliRunner().invoke(main._app(), [command, "--help"]).stdout.split())
-    for words in ("--max-turns", "--max-tokens", "--max-cost", "when 75% is spent", "[default: 3,5,8]", "ends as `stuck`"):
+    for words in (
+        "--max-turns",
+        "--max-tokens",
+        "--max-cost",
+        "when 75% is spent",
+        "[default: 3,5,8]",
+        "ends as `stuck`",
+    ):
         assert words in said
 
 

@@ -70,7 +70,9 @@ async def test_warnings_nudges_and_the_summary_are_read_back_as_they_were_sent_a
     assert must_read_back(whole) == 10
     first_of_more = model.requests[0].history
     sent = next(one for one in whole.records if isinstance(one, ModelRequest) and one.turn == 5).input
-    assert tuple(digest_of(item) for item in first_of_more[: len(sent)]) == sent, "what the server has cached stays as it was"
+    assert tuple(digest_of(item) for item in first_of_more[: len(sent)]) == sent, (
+        "what the server has cached stays as it was"
+    )
     told = [text[:40] for text in texts(first_of_more)[1:]]
     assert told == [
         "The same cell was executed 3 times in a ",
