@@ -77,10 +77,10 @@ class Meter:
         """Begun so far."""
         self.tokens = 0
         """Of all responses so far."""
-        self.price = prices.of(model)
-        """Of the model; absent: not known."""
-        self._counts_as = self.price or prices.worst
-        self._model = model
+        self._prices = prices
+        self.asks(model)
+        self._is_known = True
+        """Whether the price of every model that has answered is."""
         self._money = 0.0
         self._clock = clock
         self._began = clock()
@@ -93,10 +93,17 @@ class Meter:
                 "A budget in money needs a table of prices, and there is none. Nothing was started. docs/loop.md shows one."
             )
 
+    def asks(self, model: str) -> None:
+        """Count by the price of another model from now on."""
+        self.price = self._prices.of(model)
+        """Of the model that is asked; absent: not known."""
+        self._counts_as = self.price or self._prices.worst
+        self._model = model
+
     @property
     def cost(self) -> float | None:
-        """What it has cost so far, in dollars; None where the model's price is not known."""
-        return self._money if self.price is not None else None
+        """What it has cost so far, in dollars; None where the price of a model that was asked is not known."""
+        return self._money if self.price is not None and self._is_known else None
 
     @property
     def caution(self) -> str | None:
@@ -149,6 +156,7 @@ class Meter:
         self._longest_answers = max(self._longest_answers, answers)
         self._longest_output = max(self._longest_output, used.output_tokens)
         self.tokens += used.total_tokens
+        self._is_known = self._is_known and self.price is not None
         if self._counts_as is not None:
             self._money += self._counts_as.of(used)
 

@@ -19,7 +19,7 @@ from cellwright.endings import Refused, ResponseUnusable, RunEnded
 from cellwright.model.base import Call, Item, Response, Usage, item_from
 from cellwright.record import Run, StoredCell
 from cellwright.record.records import CellOpened, CellRebuilt, ModelRequest, ModelResponse, Note
-from cellwright.record.stored import restored
+from cellwright.record.stored import digest_of, restored
 from cellwright_kernel.wire import Cell
 
 RESUMED: Final = "resumed"
@@ -134,8 +134,10 @@ class _Reading:
         self._after: list[Item] = []
         self._instructions: str | None = None
         self._sums_up = False
+        self._wrap_up: Item | None = None
+        """What the model was told last when it was to wrap up; in runs of earlier versions nothing of it is recorded."""
         self._wraps_up = False
-        """Whether the record has what the model was told when it was to sum up; runs of earlier versions have not."""
+        """Whether the last request was to do so, and ended with that."""
         self._is_over = False
         """Whether the last response was such a summary."""
 
@@ -144,6 +146,8 @@ class _Reading:
             match record:
                 case ModelRequest(parameters=parameters):
                     self._sums_up = parameters.get("tool_choice") == "none"
+                    told = self._wrap_up is not None and record.input[-1:] == (digest_of(self._wrap_up),)
+                    self._wraps_up = self._sums_up and told
                     said_then = parameters.get("instructions")
                     self._instructions = said_then if isinstance(said_then, str) else None
                 case ModelResponse(turn=turn, response=raw):
@@ -163,7 +167,7 @@ class _Reading:
                     self._history = [user_item(text)]
                 case Note(topic=str(topic), text=text) if topic in TOLD:
                     self._after.append(user_item(text))
-                    self._wraps_up = self._wraps_up or topic == WRAP_UP
+                    self._wrap_up = self._after[-1] if topic == WRAP_UP else self._wrap_up
                 case _:
                     pass
         calls = self._last.calls if self._last else ()

@@ -21,7 +21,6 @@ from cellwright.conversation import (
     CALL,
     PRICE,
     STUCK,
-    TOLD,
     WRAP_UP,
     Conversation,
     answer_item,
@@ -46,6 +45,7 @@ from cellwright.progress import (
     CellWrote,
     Noted,
     OnProgress,
+    Told,
     TurnArrived,
     TurnStarted,
 )
@@ -190,7 +190,8 @@ class Run:
         """Go on until something ends it; return that."""
         try:
             if (caution := self.meter.caution) is not None:
-                self._note(caution, PRICE)
+                self._session.journal.append(records.Note(topic=PRICE, text=caution))
+                self._tell(Noted(caution))
             if self._begun is not None:
                 await self._take_up(self._begun)
             while True:
@@ -221,12 +222,9 @@ class Run:
 
     def _say(self, text: str, topic: str) -> None:
         """Tell the model something with the next request, in a message of its own; the topic is one of `TOLD`."""
-        self._note(text, topic)
-        self._unsent.append(user_item(text))
-
-    def _note(self, text: str, topic: str) -> None:
         self._session.journal.append(records.Note(topic=topic, text=text))
-        self._tell(Noted(text, to_model=topic in TOLD))
+        self._unsent.append(user_item(text))
+        self._tell(Told(text))
 
     def _request(self, *, may_call: bool) -> Request:
         self._history.extend(self._unsent)

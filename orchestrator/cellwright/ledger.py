@@ -25,6 +25,8 @@ from cellwright.record.records import (
 )
 from cellwright.record.stored import Recorded
 
+_OF_PERSONS: Final = (Note,)
+"""Records that may say how long a person was waited for."""
 _MOST: Final = 2**53
 """No response has more tokens; a server that says so cannot count."""
 
@@ -132,7 +134,7 @@ def requests_of(
     for place, until in zip(places, [*places, len(records)][1:], strict=True):
         asked, behind = records[place], records[place + 1 : until]
         came = next((one for one in behind if isinstance(one, ModelResponse | ModelFailed)), None)
-        waited = sum(one.waited_ms or 0 for one in behind if isinstance(one, Note))
+        waited = sum(one.waited_ms or 0 for one in behind if isinstance(one, _OF_PERSONS))
         if isinstance(asked, ModelRequest):
             yield place, asked, came, waited
 

@@ -54,12 +54,17 @@ class TurnArrived:
 
 
 @dataclass(frozen=True)
-class Noted:
-    """Something was said about the run that is worth a look."""
+class Told:
+    """The model is told something with the next request, besides the answers to its calls."""
 
     text: str
-    to_model: bool
-    """Whether the model is told it with the next request, besides the answers to its calls."""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something was said about the run that whoever watches should know; the model is not told."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,16 @@ class CellEnded:
 
 
 Progress: TypeAlias = (
-    RunStarted | TurnStarted | Arriving | TurnArrived | Noted | CallRejected | CellStarted | CellWrote | CellEnded
+    RunStarted
+    | TurnStarted
+    | Arriving
+    | TurnArrived
+    | Told
+    | Noted
+    | CallRejected
+    | CellStarted
+    | CellWrote
+    | CellEnded
 )
 
 OnProgress = Callable[[Progress], None]

@@ -257,6 +257,20 @@ async def test_model_that_costs_nothing_spends_no_money():
     assert (outcome.status, outcome.cost) == ("done", 0)
 
 
+def test_another_model_that_is_asked_instead_costs_what_it_does():
+    dear = Price(model="dear", input=20, output=200)
+    meter = Meter(Budget(money=1), prices=Prices((DIME, dear)), model="scripted")
+    meter.took(asked(1_000), used(says("."), 1_000, 100))
+    meter.asks("dear")
+    meter.took(asked(1_000), used(says("."), 1_000, 100))
+    assert (meter.cost, meter.price) == (pytest.approx(0.06), dear)
+    meter.asks("unknown")
+    assert (meter.cost, meter.price, meter.caution is None) == (None, None, False)
+    meter.took(asked(1_000), used(says("."), 1_000, 100))
+    meter.asks("dear")
+    assert (meter.cost, meter.caution) == (None, None)
+
+
 async def test_money_without_any_price_is_refused():
     with pytest.raises(UsageError, match="needs a table of prices"):
         Meter(Budget(money=1))

@@ -10,7 +10,7 @@ from PIL import Image
 
 from cellwright.answer import said
 from cellwright.conversation import user_item
-from cellwright.estimate import UNREADABLE_PATCHES, patches, patches_of, tokens_of, tokens_of_request
+from cellwright.estimate import UNREADABLE_PATCHES, patches_of, picture_tokens, tokens_of, tokens_of_request
 from cellwright.model.base import Item, Request
 
 
@@ -35,12 +35,12 @@ def shows(*urls: str) -> Item:
 @pytest.mark.parametrize("kind", ["png", "jpeg"])
 @pytest.mark.parametrize(("size", "expected"), [((1440, 900), 1305), ((32, 32), 1), ((33, 32), 2), ((1, 65), 3)])
 def test_picture_has_a_token_for_each_patch_of_32_pixels(kind: str, size: tuple[int, int], expected: int):
-    assert patches(url(picture(*size, kind), kind)) == expected
+    assert picture_tokens(url(picture(*size, kind), kind)) == expected
 
 
 def test_size_of_a_jpeg_is_found_behind_what_a_camera_had_to_say():
-    assert patches(url(picture(320, 64, "jpeg", exif=b"Exif\0\0" + b"x" * 60_000), "jpeg")) == 20
-    assert patches(url(picture(320, 64, "jpeg", progressive=True), "jpeg")) == 20
+    assert picture_tokens(url(picture(320, 64, "jpeg", exif=b"Exif\0\0" + b"x" * 60_000), "jpeg")) == 20
+    assert picture_tokens(url(picture(320, 64, "jpeg", progressive=True), "jpeg")) == 20
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_size_of_a_jpeg_is_found_behind_what_a_camera_had_to_say():
     ],
 )
 def test_picture_whose_size_cannot_be_read_is_taken_for_a_whole_screen(wrong: str):
-    assert patches(wrong) == UNREADABLE_PATCHES
+    assert picture_tokens(wrong) == UNREADABLE_PATCHES
 
 
 def test_patches_of_a_history_are_those_of_all_its_pictures():

@@ -70,10 +70,10 @@ class Live:
                 self._item = None
                 cost = "" if progress.cost is None else f", {dollars(progress.cost)}"
                 self._page.line(f"{_tokens(progress.usage)} · {progress.total.total_tokens:,} in all{cost}", "dim")
+            case Told():
+                self._page.line(f"told: {plain(progress.text)}", "yellow")
             case Noted():
-                self._page.line(
-                    f"{'told the model' if progress.to_model else 'note'}: {plain(progress.text)}", "yellow"
-                )
+                self._page.line(f"note: {plain(progress.text)}", "yellow")
             case CallRejected():
                 self._page.line(f"not executed: {plain(progress.reason)}", "yellow")
             case CellStarted():

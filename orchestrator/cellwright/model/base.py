@@ -120,7 +120,7 @@ class Response:
     raw: JsonValue = field(default=None, repr=False)
     """The response as it came, for the journal."""
     waited_ms: int = 0
-    """How long nothing was asked meanwhile: before another attempt, or since so many a minute may be made."""
+    """What was waited before it was asked for: for this server's turn, and between tries. Not what the tries took."""
 
     @property
     def calls(self) -> tuple[Call, ...]:

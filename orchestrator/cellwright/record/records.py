@@ -203,7 +203,7 @@ class ModelResponse(Noted):
     duration_ms: int
     """From the request to the whole response."""
     waited_ms: int = 0
-    """How long of it nothing was asked: before another attempt, or since so many a minute may be made."""
+    """Of it, what was waited before it was asked for: for the server's turn, and between tries."""
 
 
 class ModelFailed(Noted):

@@ -150,3 +150,15 @@ async def test_fork_does_not_say_what_the_other_run_was_told_after_its_last_cell
     told = " ".join(texts(model.requests[0].history))
     assert ("3 times in a row" in told) is (at == 4)
     assert "budget of this task is spent" not in told
+
+
+async def test_only_the_summary_that_a_spent_budget_asked_for_is_read_back():
+    """A request without calls that ends with anything else is none of it, also behind such a summary."""
+    spent = await driven(calls("x = 1"), says("Half."), budget=Budget(turns=1))
+    await gone_on(spent.run_dir, calls("x = 2"), says("More."), budget=Budget(turns=1))
+    whole = read_run(spent.run_dir)
+    last = max(place for place, one in enumerate(whole.records) if isinstance(one, ModelRequest))
+    other = whole.records[last].model_copy(update={"input": whole.records[last].input[:-1]})  # type: ignore[union-attr]
+    lines = [replace(line, record=other) if place == last else line for place, line in enumerate(whole.lines)]
+    history = str(conversation_of(replace(whole, lines=tuple(lines))).history)
+    assert ("Half." in history, "More." in history) == (True, False)
