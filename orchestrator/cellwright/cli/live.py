@@ -29,6 +29,7 @@ from cellwright.progress import (
     Noted,
     Progress,
     RunStarted,
+    Told,
     TurnArrived,
     TurnStarted,
 )
