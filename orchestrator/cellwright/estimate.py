@@ -1,9 +1,8 @@
 """About how many tokens something has that is about to be sent to a model.
 
 Flows in: items, words, schemas, or a whole request. Flows out: tokens, and patches of pictures. Decided here: four characters are one
-token, and a picture has one for each 32x32 pixels, as the API's documents say; that a picture whose size cannot be read is one of 1440x1000; and
-that sealed reasoning counts nothing, since its length says nothing: what it costs is known from the response that brought it. The same items give the same
-number always, so that a run which is resumed decides as it would have.
+token, and a picture has one for each 32x32 pixels, as the API's documents say; and that a picture whose size cannot be read is one of
+1440x1000. The same items give the same number always, so that a run which is resumed decides as it would have.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _CHARS: Final = 4
 _HEADS: Final = (64, 4096, 256 * 1024)
 """So many characters of a picture, in base64, are looked through for its size, one after the other: in a PNG it stands at once, in a
 JPEG behind what a camera had to say."""
-_NOT_COUNTED: Final = frozenset({"id", "call_id", "status", "type", "role", "encrypted_content"})
+_NOT_COUNTED: Final = frozenset({"id", "call_id", "status", "type", "role"})
 _SIZES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 """Markers of a JPEG after which its size stands."""
 _WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD9)})

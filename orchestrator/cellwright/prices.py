@@ -120,9 +120,11 @@ def _own() -> tuple[str, str] | None:
     usual = (Path(config) if config else Path.home() / ".config") / "cellwright" / "prices.toml"
     path = Path(named) if named else usual
     try:
-        if path.stat().st_size > _FILE_BYTES:
+        with path.open("rb") as file:
+            data = file.read(_FILE_BYTES + 1)
+        if len(data) > _FILE_BYTES:
             raise _wrong(str(path), f"is larger than {_FILE_BYTES} bytes")
-        return path.read_text(encoding="utf-8"), str(path)
+        return data.decode(), str(path)
     except (FileNotFoundError, NotADirectoryError):
         if named:
             raise _wrong(str(path), "is not there, and CELLWRIGHT_PRICES names it") from None

@@ -68,10 +68,12 @@ def test_patches_of_a_history_are_those_of_all_its_pictures():
     assert patches_of((user_item("no picture"), shows(one, two), shows(one))) == 4 + 3 + 4
 
 
-def test_four_characters_are_a_token_and_ids_and_what_is_sealed_are_none():
-    assert tokens_of({"content": [dict(said("x" * 9))]}) == tokens_of({"content": [dict(said(""))]}) + 3
-    sealed: Item = {"type": "reasoning", "id": "rs_1", "encrypted_content": "y" * 4000}
-    assert tokens_of(sealed) == tokens_of({"type": "reasoning"})
+def test_four_characters_are_a_token_and_names_are_none():
+    assert tokens_of(dict(said("x" * 9))) == 3
+    assert tokens_of([dict(said("x" * 8)), (dict(said("x")),)]) == 3
+    assert tokens_of({"id": "y" * 400, "call_id": "y" * 400, "type": "message", "role": "user", "status": "ok"}) == 0
+    assert tokens_of({"type": "reasoning", "encrypted_content": "y" * 400}) == 100
+    assert tokens_of([None, 3, True, {"a": 1.5}]) == 0
 
 
 def test_request_has_its_instructions_and_its_tools_too():

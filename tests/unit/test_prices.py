@@ -146,6 +146,10 @@ def test_table_that_cannot_be_read_is_refused(own: Path):
     own.write_bytes(b"#" * (1024 * 1024 + 1))
     with pytest.raises(UsageError, match="larger than 1048576 bytes"):
         read_prices()
+    own.unlink()
+    own.symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match="larger than 1048576 bytes"):
+        read_prices()
 
 
 @pytest.mark.parametrize(
