@@ -80,7 +80,7 @@ class Meter:
         self._prices = prices
         self.asks(model)
         self._is_known = True
-        """Whether the price of every model that has answered is."""
+        """Whether that is, for every response so far: what its model costs, and what it used."""
         self._money = 0.0
         self._clock = clock
         self._began = clock()
@@ -102,7 +102,7 @@ class Meter:
 
     @property
     def cost(self) -> float | None:
-        """What it has cost so far, in dollars; None where the price of a model that was asked is not known."""
+        """What it has cost so far, in dollars; None where a price is not known, or a server did not say what it used."""
         return self._money if self.price is not None and self._is_known else None
 
     @property
@@ -144,7 +144,7 @@ class Meter:
 
     def may_sum_up(self, request: Request) -> bool:
         """Return whether the request for a summary fits into what was kept back for it."""
-        return self._fits(self._known.expected(request), self._longest_output) is None
+        return self._fits(self._known.expected(request) + _TOLD_TOKENS, self._longest_output) is None
 
     def took(self, request: Request, response: Response) -> None:
         """Count what a response says that it used; of a server that says nothing, what it is taken to have used."""
@@ -156,7 +156,7 @@ class Meter:
         self._longest_answers = max(self._longest_answers, answers)
         self._longest_output = max(self._longest_output, used.output_tokens)
         self.tokens += used.total_tokens
-        self._is_known = self._is_known and self.price is not None
+        self._is_known = self._is_known and self.price is not None and self.price.of_said(response.usage) is not None
         if self._counts_as is not None:
             self._money += self._counts_as.of(used)
 
@@ -186,6 +186,8 @@ class Meter:
 
     def _does_not_fit(self, request: Request) -> str | None:
         """Say what a turn, and the summary that may have to follow it, would break; None when both fit."""
+        if self.budget.tokens is None and self.budget.money is None:
+            return None
         put_in = self._known.expected(request) + _TOLD_TOKENS
         after = put_in + self._longest_output + self._longest_answers + _TOLD_TOKENS
         return self._fits(put_in, self._longest_output, after)

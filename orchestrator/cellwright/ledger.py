@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from cellwright.model.base import Usage
-from cellwright.prices import Prices
+from cellwright.prices import Price, Prices
 from cellwright.record import Record, Run, StoredCell
 from cellwright.record.records import (
     CellClosed,
@@ -63,7 +63,7 @@ class Took(Recorded):
     image_patches: int | None = None
     """Of the pictures that were sent; absent: the record does not say."""
     cost: float | None = None
-    """US dollars; absent: the price is not known."""
+    """US dollars; absent: the price is not known, or the server did not say what was used."""
 
 
 class TurnTook(Took):
@@ -164,7 +164,7 @@ def _turns(run: Run, prices: Prices) -> Iterator[TurnTook]:
             output_tokens=usage.output_tokens,
             reasoning_tokens=usage.reasoning_tokens,
             image_patches=asked.image_patches,
-            cost=price.of(usage) if price else None,
+            cost=_cost(price, usage, answered=answered),
             cells=tuple(cells),
         )
 
@@ -187,6 +187,12 @@ def _of_cell(cell: StoredCell) -> CellTook:
         status=closed.status if closed else None,
         ms=closed.duration_ms if closed else 0,
     )
+
+
+def _cost(price: Price | None, usage: Usage, *, answered: bool) -> float | None:
+    if price is None:
+        return None
+    return price.of_said(usage) if answered else 0.0
 
 
 def _total(turns: list[TurnTook], others: tuple[CellTook, ...]) -> Took:

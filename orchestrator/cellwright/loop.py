@@ -47,7 +47,8 @@ class Outcome:
     cells: int
     usage: Usage
     cost: float | None = None
-    """What its tokens cost, in US dollars, by the table of prices; absent: the model's price is not known."""
+    """What its tokens cost, in US dollars, by the table of prices; absent: that is not known, since the model's price is not, or its server
+    did not say how many tokens a response had."""
     price: str | None = None
     """Which price that is, in words, and whose; absent when it is not known."""
 

@@ -64,6 +64,10 @@ class Price:
             put_in * (self.long_input if is_long else 1) + put_out * (self.long_output if is_long else 1)
         ) / _MILLION
 
+    def of_said(self, usage: Usage) -> float | None:
+        """Return the same; None where the server said nothing of what was used, and it would cost something."""
+        return self.of(usage) if usage.total_tokens or not (self.input or self.output) else None
+
     def at_most(self, input_tokens: int, output_tokens: int) -> float:
         """Return what a request may cost, in dollars: nothing of it found in the cache, all of it written into it."""
         dear = Usage(input_tokens, output_tokens, cache_write_tokens=input_tokens)

@@ -93,6 +93,13 @@ async def test_request_without_a_response_has_a_row_and_no_money():
     assert ledger.total.cost == pytest.approx(0.02)
 
 
+async def test_server_that_counts_no_tokens_has_no_bill_unless_it_costs_nothing():
+    told = read_run((await driven(used(calls("log(1)"), 1_000, 100), says("Done."))).run_dir)
+    ledger = ledger_of(told, DIMES)
+    assert ([turn.cost is None for turn in ledger.turns], ledger.total.cost) == ([False, True], None)
+    assert ledger_of(told, Prices((Price(model="scripted", input=0, output=0),))).total.cost == 0
+
+
 async def test_resumed_run_has_all_its_turns_and_what_was_executed_again():
     first = await driven(used(calls("x = 1"), 1_000, 100), ModelError("Gone."))
     model = ScriptedModel([used(calls("log(x)"), 1_200, 100), used(says("Done."), 1_300, 100)])
