@@ -67,7 +67,9 @@ def _remarks(ledger: Ledger) -> list[str]:
         )
     silent = [turn for turn in ledger.turns if turn.is_answered and turn.cost is None and ledger.prices[turn.model]]
     if silent:
-        lines.append(f"Of {counted(len(silent), 'turn')} the server did not say how many tokens it had, so what it cost is not known.")
+        lines.append(
+            f"Of {counted(len(silent), 'turn')} the server did not say how many tokens it had, so what it cost is not known."
+        )
     if ledger.rebuilt_ms:
         lines.append(
             f"{_seconds(ledger.rebuilt_ms)} s more were spent in cells that were executed again when it was taken up again."

@@ -62,10 +62,10 @@ def test_price_that_is_not_known_is_said_and_nothing_made_up(run_id: str, monkey
     assert "scripted: its price is not known. An entry in a table of your own gives one: docs/loop.md." in lines
 
 
-def test_server_that_counts_nothing_is_told_of(run_id: str):
+@pytest.mark.usefixtures("run_id")
+def test_server_that_counts_nothing_is_told_of():
     model = ScriptedModel([used(calls("log(1)"), 1_000, 100), says("Done.")])
     silent = asyncio.run(run("Do it.", model=model, backend=FakeBackend()))
-    assert silent.cost == pytest.approx(0.021), "what the server said to the loop stands in no word of its own"
     lines = shown(silent.run_id, "--cost").splitlines()
     assert [line.split()[-1] for line in lines if line.startswith(("turn", "total"))] == ["$0.0200", "?", "?"]
     assert lines[-1] == "Of 1 turn the server did not say how many tokens it had, so what it cost is not known."
