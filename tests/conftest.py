@@ -60,6 +60,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, states: Path) -> Path:
             monkeypatch.delenv(name)
     state = states / f"state-of-{next(_numbers)}"
     monkeypatch.setenv("CELLWRIGHT_STATE", str(state))
+    monkeypatch.setenv("CELLWRIGHT_PRICES", os.devnull)  # the user's own table would change what runs cost
     return state
 
 

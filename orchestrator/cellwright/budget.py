@@ -1,20 +1,35 @@
-"""How much a run by a model may spend: turns, cells, seconds. Asked before the act, never after.
+"""How much a run by a model may spend: turns, cells, seconds, tokens, money. Asked before the act, never after.
 
-Flows in: a `Budget`, and each turn and cell as it begins. Flows out: why the next one may not begin, as half a sentence.
-Decided here: what counts. The response that sums up when the budget is spent isn't a turn of it.
+Flows in: a `Budget`, each request before it is made with what its response said that it used, each cell as it begins. Flows out: why the
+next one may not begin, as half a sentence; and, once for each thing that is counted, how much of it is left. Decided here: what counts;
+that the response which sums up when the budget is spent isn't a turn of it, but that its tokens and its money are kept back for it; and how
+much the next request is taken to cost: nothing of it in the server's cache, and an answer as long as the longest so far.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from cellwright.counted import counted
 from cellwright.errors import UsageError
+from cellwright.estimate import tokens_of, tokens_of_request
+from cellwright.model.base import Request, Response, Usage
+from cellwright.prices import Prices, dollars
 
 Clock = Callable[[], float]
 """Returns seconds, from any beginning."""
+
+TOLD_FROM: Final = 0.75
+"""From so much of a budget on, the model is told what is left."""
+OUTPUT_TOKENS: Final = 1_000
+"""A response is taken to have at least so many tokens, the one that sums up too."""
+ANSWER_TOKENS: Final = 3_000
+"""The answers to its calls are taken to have at least so many: a few pictures of the screen, or a long text."""
+_TOLD_TOKENS: Final = 200
+"""Of a message between two turns: how much is left, or that nothing is."""
 
 
 @dataclass(frozen=True)
@@ -27,24 +42,78 @@ class Budget:
     """Absent: as many as the turns ask for."""
     seconds: float | None = None
     """By the clock, from the first request; absent: no end but that of the turns."""
+    tokens: int | None = None
+    """Input and output of all responses together, cached ones and the summary's among them; absent: they are not counted."""
+    money: float | None = None
+    """US dollars, by the table of prices; absent: it is not counted."""
 
     def __post_init__(self) -> None:
-        for name, value in (("turns", self.turns), ("cells", self.cells), ("seconds", self.seconds)):
-            if value is not None and value <= 0:
-                raise UsageError(f"A budget of {value} {name} allows nothing. Nothing was started. Give more than 0.")
+        for name in ("turns", "cells", "seconds", "tokens", "money"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                amount = f"${value:g}" if name == "money" else f"{value} {name}"
+                raise UsageError(f"A budget of {amount} allows nothing. Nothing was started. Give more than 0.")
 
 
 class Meter:
     """What a run has spent of its budget."""
 
-    def __init__(self, budget: Budget, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, budget: Budget, clock: Clock = time.monotonic, *, prices: Prices | None = None, model: str = ""
+    ) -> None:
+        """Begin to count.
+
+        Args:
+            budget: What may be spent.
+            clock: Gives the time.
+            prices: What models cost; absent: that is not known of any.
+            model: Name of the one that is asked.
+        """
+        prices = prices or Prices()
         self.budget = budget
         self.turns = 0
         """Begun so far."""
         self.cells = 0
         """Begun so far."""
+        self.tokens = 0
+        """Of all responses so far."""
+        self._prices = prices
+        self.asks(model)
+        self._is_known = True
+        """Whether that is, for every response so far: what its model costs, and what it used."""
+        self._money = 0.0
         self._clock = clock
         self._began = clock()
+        self._known = _Known()
+        self._longest_output = OUTPUT_TOKENS
+        self._longest_answers = ANSWER_TOKENS
+        self._told = set[str]()
+        if budget.money is not None and self._counts_as is None:
+            raise UsageError(
+                "A budget in money needs a table of prices, and there is none. Nothing was started. docs/loop.md shows one."
+            )
+
+    def asks(self, model: str) -> None:
+        """Count by the price of another model from now on."""
+        self.price = self._prices.of(model)
+        """Of the model that is asked; absent: not known."""
+        self._counts_as = self.price or self._prices.worst
+        self._model = model
+
+    @property
+    def cost(self) -> float | None:
+        """What it has cost so far, in dollars; None where a price is not known, or a server did not say what it used."""
+        return self._money if self.price is not None and self._is_known else None
+
+    @property
+    def caution(self) -> str | None:
+        """What has to be said of the price before anything is spent, as a sentence; None where nothing has."""
+        if self.budget.money is None or self.price is not None or self._counts_as is None:
+            return None
+        return (
+            f"What {self._model!r} costs is not known, so it counts as the dearest of the table: {self._counts_as.words}. "
+            "An entry for it in a table of your own changes that; where it costs nothing, with input = 0 and output = 0."
+        )
 
     @property
     def seconds_left(self) -> float | None:
@@ -53,11 +122,15 @@ class Meter:
             return None
         return max(0.0, self.budget.seconds - (self._clock() - self._began))
 
-    def take_turn(self) -> str | None:
-        """Count a turn that is about to begin; or return why it may not."""
-        if self.turns >= self.budget.turns:
-            return counted(self.budget.turns, "turn")
-        why = self._time_is_up()
+    def take_turn(self, request: Request | None = None) -> str | None:
+        """Count a turn that is about to begin; or return why it may not.
+
+        Args:
+            request: With which it would begin; absent: tokens and money are not looked at.
+        """
+        why = counted(self.budget.turns, "turn") if self.turns >= self.budget.turns else self._time_is_up()
+        if why is None and request is not None:
+            why = self._does_not_fit(request)
         self.turns += why is None
         return why
 
@@ -69,7 +142,94 @@ class Meter:
         self.cells += why is None
         return why
 
+    def may_sum_up(self, request: Request) -> bool:
+        """Return whether the request for a summary fits into what was kept back for it."""
+        return self._fits(self._known.expected(request) + _TOLD_TOKENS, self._longest_output) is None
+
+    def took(self, request: Request, response: Response) -> None:
+        """Count what a response says that it used; of a server that says nothing, what it is taken to have used."""
+        used = response.usage
+        if not used.total_tokens:
+            output = sum(tokens_of(item.raw) for item in response.items)
+            used = Usage(self._known.expected(request), output)
+        answers = self._known.learn(request, response, used)
+        self._longest_answers = max(self._longest_answers, answers)
+        self._longest_output = max(self._longest_output, used.output_tokens)
+        self.tokens += used.total_tokens
+        self._is_known = self._is_known and self.price is not None and self.price.of_said(response.usage) is not None
+        if self._counts_as is not None:
+            self._money += self._counts_as.of(used)
+
+    def news(self) -> str | None:
+        """Return what the model is to be told of what is left, once for each thing that is counted; None: nothing."""
+        nearly_spent = {name: words for name, words in self._nearly_spent() if name not in self._told}
+        self._told.update(nearly_spent)
+        if not nearly_spent:
+            return None
+        return (
+            f"This is left of the budget of this task: {'; '.join(nearly_spent.values())}. When it is spent, no further call is "
+            "executed. Do first what matters most, and finish in time."
+        )
+
+    def _nearly_spent(self) -> Iterator[tuple[str, str]]:
+        budget, seconds_left = self.budget, self.seconds_left or 0.0
+        if self.turns >= TOLD_FROM * budget.turns:
+            yield "turns", f"{counted(budget.turns - self.turns, 'turn')} of {budget.turns}"
+        if budget.cells is not None and self.cells >= TOLD_FROM * budget.cells:
+            yield "cells", f"{counted(budget.cells - self.cells, 'cell')} of {budget.cells}"
+        if budget.seconds is not None and budget.seconds - seconds_left >= TOLD_FROM * budget.seconds:
+            yield "seconds", f"{seconds_left:.0f} seconds of {budget.seconds:g}"
+        if budget.tokens is not None and self.tokens >= TOLD_FROM * budget.tokens:
+            yield "tokens", f"{max(0, budget.tokens - self.tokens):,} tokens of {budget.tokens:,}"
+        if budget.money is not None and self._money >= TOLD_FROM * budget.money:
+            yield "money", f"{dollars(max(0.0, budget.money - self._money))} of {dollars(budget.money)}"
+
+    def _does_not_fit(self, request: Request) -> str | None:
+        """Say what a turn, and the summary that may have to follow it, would break; None when both fit."""
+        if self.budget.tokens is None and self.budget.money is None:
+            return None
+        put_in = self._known.expected(request) + _TOLD_TOKENS
+        after = put_in + self._longest_output + self._longest_answers + _TOLD_TOKENS
+        return self._fits(put_in, self._longest_output, after)
+
+    def _fits(self, put_in: int, put_out: int, summed_up: int | None = None) -> str | None:
+        """Say what a request of so many tokens would break; with one that sums up behind it, where its input is given."""
+        budget, tokens, money = self.budget, put_in + put_out, self._at_most(put_in, put_out)
+        if summed_up is not None:
+            tokens, money = tokens + summed_up + put_out, money + self._at_most(summed_up, put_out)
+        if budget.tokens is not None and self.tokens + tokens > budget.tokens:
+            return f"one more turn could exceed {budget.tokens:,} tokens, of which {self.tokens:,} are used"
+        if budget.money is not None and self._money + money > budget.money:
+            return f"one more turn could exceed {dollars(budget.money)}, of which {dollars(self._money)} is spent"
+        return None
+
+    def _at_most(self, put_in: int, put_out: int) -> float:
+        return self._counts_as.at_most(put_in, put_out) if self._counts_as is not None else 0.0
+
     def _time_is_up(self) -> str | None:
         if self.budget.seconds is None or self.seconds_left:
             return None
         return f"{self.budget.seconds:g} second{'' if self.budget.seconds == 1 else 's'}"
+
+
+class _Known:
+    """What the last response said of how large its conversation was: what is added is estimated, what was left out too."""
+
+    def __init__(self) -> None:
+        self._tokens: int | None = None
+        self._estimated = 0
+
+    def expected(self, request: Request) -> int:
+        """Return about how many tokens a request has."""
+        estimated = tokens_of_request(request)
+        if self._tokens is None:
+            return estimated
+        return max(0, self._tokens + estimated - self._estimated)
+
+    def learn(self, request: Request, response: Response, used: Usage) -> int:
+        """Take in what a response used; return about how much its request had more than the one before."""
+        estimated = tokens_of_request(request)
+        added = estimated - self._estimated if self._tokens is not None else 0
+        self._tokens = used.total_tokens
+        self._estimated = estimated + sum(tokens_of(item.raw) for item in response.items)
+        return added

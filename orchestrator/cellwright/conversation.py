@@ -2,7 +2,8 @@
 
 Flows in: a run. Flows out: the history as the model knows it, and the calls of its last response with the answers that are
 there. Decided here: which response is one to go on from; that what was lost of a cell is answered with what is known of it;
-and that a response which only summed up, or which nothing was done with, is left out, so that the model is asked once more.
+that a response which nothing was done with is left out, so that the model is asked once more; and that one which only summed up does not
+finish the task.
 """
 
 from __future__ import annotations
@@ -18,17 +19,29 @@ from cellwright.endings import Refused, ResponseUnusable, RunEnded
 from cellwright.model.base import Call, Item, Response, Usage, item_from
 from cellwright.record import Run, StoredCell
 from cellwright.record.records import CellOpened, CellRebuilt, ModelRequest, ModelResponse, Note
-from cellwright.record.stored import restored
+from cellwright.record.stored import digest_of, restored
 from cellwright_kernel.wire import Cell
 
 RESUMED: Final = "resumed"
-"""Topic of a note that the model was told as it stands, in a message of its own."""
+"""Topic of the note that says what became of a run that was taken up again."""
+BUDGET: Final = "budget"
+"""Topic of a note on how much of the budget is left."""
+WRAP_UP: Final = "wrap_up"
+"""Topic of the note that asks for a summary, since the budget is spent."""
+STUCK: Final = "stuck"
+"""Topic of a note that says that it gets nowhere."""
+STEERED: Final = "steered"
+"""Topic of a note with what a person said meanwhile."""
+TOLD: Final = frozenset({RESUMED, BUDGET, WRAP_UP, STUCK, STEERED})
+"""Topics of notes that the model was told as they stand, each in a message of its own that went with the next request."""
 CALL: Final = "call"
 """Topic of a note that is the answer to a call which was not executed."""
-
+PRICE: Final = "price"
+"""Topic of a note on what the model's tokens are taken to cost; the model is not told."""
 TASK: Final = "task"
 """Topic of a note with the task that a conversation began with, where the run has another one since."""
 
+_AFTER_THE_END: Final = "Not executed: the budget was spent, and only a summary was asked for."
 _UNUSABLE: Final = {
     "max_output_tokens": "The response was cut off at its limit of tokens",
     "content_filter": "The response was stopped by the server's content filter",
@@ -121,17 +134,25 @@ class _Reading:
         self._after: list[Item] = []
         self._instructions: str | None = None
         self._sums_up = False
+        self._wrap_up: Item | None = None
+        """What the model was told last when it was to wrap up; in runs of earlier versions nothing of it is recorded."""
+        self._wraps_up = False
+        """Whether the last request was to do so, and ended with that."""
+        self._is_over = False
+        """Whether the last response was such a summary."""
 
     def conversation(self) -> Conversation:
         for record in self._run.records:
             match record:
                 case ModelRequest(parameters=parameters):
                     self._sums_up = parameters.get("tool_choice") == "none"
+                    told = self._wrap_up is not None and record.input[-1:] == (digest_of(self._wrap_up),)
+                    self._wraps_up = self._sums_up and told
                     said_then = parameters.get("instructions")
                     self._instructions = said_then if isinstance(said_then, str) else None
                 case ModelResponse(turn=turn, response=raw):
                     self._turns = turn
-                    if not self._sums_up:
+                    if self._wraps_up or not self._sums_up:
                         self._respond(raw)
                 case CellOpened(call_id=str(call_id), number=number):
                     self._numbers[call_id] = number
@@ -144,8 +165,9 @@ class _Reading:
                     self._refused[call_id] = reason
                 case Note(topic="task", text=text):
                     self._history = [user_item(text)]
-                case Note(topic="resumed", text=text):
+                case Note(topic=str(topic), text=text) if topic in TOLD:
                     self._after.append(user_item(text))
+                    self._wrap_up = self._after[-1] if topic == WRAP_UP else self._wrap_up
                 case _:
                     pass
         calls = self._last.calls if self._last else ()
@@ -155,7 +177,7 @@ class _Reading:
             calls=calls,
             answers=dict(self._answers(calls)),
             after=tuple(self._after),
-            last_words=last_words_of(self._last) if self._last else None,
+            last_words=last_words_of(self._last) if self._last and not self._is_over else None,
             instructions=self._instructions,
         )
 
@@ -169,8 +191,10 @@ class _Reading:
         self._history.extend(item for _, item in self._answers(self._last.calls if self._last else ()))
         self._history.extend(self._after)
         self._history.extend(item.raw for item in response.items)
-        self._last, self._after = response, []
+        self._last, self._after, self._is_over = response, [], self._sums_up
         self._numbers, self._refused, self._rebuilt = {}, {}, {}
+        if self._is_over:  # it was told so before it called
+            self._refused = {call.call_id: _AFTER_THE_END for call in response.calls}
 
     def _answers(self, calls: Sequence[Call]) -> Iterator[tuple[str, Item]]:
         for call in calls:

@@ -17,7 +17,11 @@ from typing import Final, Protocol, assert_never
 from cellwright.answer import answer, said
 from cellwright.budget import Budget, Meter
 from cellwright.conversation import (
+    BUDGET,
     CALL,
+    PRICE,
+    STUCK,
+    WRAP_UP,
     Conversation,
     answer_item,
     check_ids,
@@ -28,16 +32,20 @@ from cellwright.conversation import (
 from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
+from cellwright.estimate import patches_of
 from cellwright.model.base import Call, Item, Model, Request, Response, Usage
-from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
+from cellwright.model.tools import SUM_UP, Accepted, Rejected, checked, instructions_for, tools_for
 from cellwright.ongoing import ModelCall
+from cellwright.prices import Prices
 from cellwright.progress import (
     Arriving,
     CallRejected,
     CellEnded,
     CellStarted,
     CellWrote,
+    Noted,
     OnProgress,
+    Told,
     TurnArrived,
     TurnStarted,
 )
@@ -46,6 +54,7 @@ from cellwright.record.run_info import RunEnd
 from cellwright.record.stored import digest_of
 from cellwright.running import OnEvent
 from cellwright.sandbox.base import Spec
+from cellwright.stuck import Patience, Watch
 from cellwright_kernel.wire import Cell, Language
 
 MAX_IDLE_TURNS: Final = 3
@@ -68,6 +77,10 @@ class Terms:
     """What may be spent."""
     languages: tuple[Language, ...] = ("python", "javascript")
     """What the model may write: `exec_py`, `exec_js` or both are offered."""
+    patience: Patience = field(default_factory=Patience)
+    """How often the same may happen."""
+    prices: Prices = field(default_factory=Prices)
+    """What models cost."""
 
 
 class Recording(Protocol):
@@ -114,7 +127,8 @@ class Run:
         """Tokens of all responses so far."""
         self.turns = begun.turns if begun else 0
         """Responses of the model so far."""
-        self.meter = Meter(terms.budget)
+        self.meter = Meter(terms.budget, prices=terms.prices, model=model.name)
+        self._watch = Watch(terms.patience)
         self._session = session
         self._model = model
         self._tell = on_progress
@@ -137,6 +151,8 @@ class Run:
             deadline_s=spec.cell_deadline_s,
             limit_s=spec.longest_s,
         )
+        self._unsent: list[Item] = []
+        """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
         self._spent: str | None = None
 
@@ -155,9 +171,13 @@ class Run:
             RunEnded: It was the last turn.
             ModelError: There is no response.
         """
-        spent = self._spent or self.meter.take_turn()
+        self._look_whether_stuck()
+        news, request = self.meter.news(), self._request(may_call=True)
+        spent = self._spent or self.meter.take_turn(request)
         if spent is not None:
             await self._wrap_up(spent)
+        if news is not None:
+            self._say(news, BUDGET)
         response = await self._ask(may_call=True)
         check_usable(response)
         self._history.extend(item.raw for item in response.items)
@@ -169,6 +189,9 @@ class Run:
     async def _end(self) -> RunEnded:
         """Go on until something ends it; return that."""
         try:
+            if (caution := self.meter.caution) is not None:
+                self._session.journal.append(records.Note(topic=PRICE, text=caution))
+                self._tell(Noted(caution))
             if self._begun is not None:
                 await self._take_up(self._begun)
             while True:
@@ -197,9 +220,19 @@ class Run:
         self._session.conclude(end.status, reason=end.reason, summary=end.summary)
         return end
 
+    def _say(self, text: str, topic: str) -> None:
+        """Tell the model something with the next request, in a message of its own; the topic is one of `TOLD`."""
+        self._session.journal.append(records.Note(topic=topic, text=text))
+        self._unsent.append(user_item(text))
+        self._tell(Told(text))
+
+    def _request(self, *, may_call: bool) -> Request:
+        self._history.extend(self._unsent)
+        self._unsent.clear()
+        return Request(self._instructions, tuple(self._history), self._tools, may_call)
+
     async def _ask(self, *, may_call: bool) -> Response:
-        turn, journal = self.turns + 1, self._session.journal
-        request = Request(self._instructions, tuple(self._history), self._tools, may_call)
+        turn, journal, request = self.turns + 1, self._session.journal, self._request(may_call=may_call)
         self._tell(TurnStarted(turn, self.meter.budget.turns))
         journal.append(
             records.ModelRequest(
@@ -207,6 +240,7 @@ class Run:
                 model=self._model.name,
                 parameters=self._model.parameters(request),
                 input=tuple(digest_of(item) for item in request.history),
+                image_patches=patches_of(request.history),
             )
         )
         began = time.monotonic()
@@ -216,10 +250,13 @@ class Run:
             journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
             raise
         took_ms = round((time.monotonic() - began) * 1000)
-        journal.append(records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms))
+        journal.append(
+            records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms, waited_ms=response.waited_ms)
+        )
         self.turns = turn
         self.usage += response.usage
-        self._tell(TurnArrived(turn, response.usage, self.usage))
+        self.meter.took(request, response)
+        self._tell(TurnArrived(turn, response.usage, self.usage, self.meter.cost))
         return response
 
     async def _answers(self, calls: Sequence[Call]) -> list[Item]:
@@ -260,6 +297,7 @@ class Run:
             call=ModelCall(turn=self.turns, call_id=accepted.call.call_id),
         )
         self._tell(CellEnded(cell))
+        self._watch.saw(cell)
         return answer_item(accepted.call, answer(cell))
 
     def _deadline_s(self, accepted: Accepted) -> float:
@@ -279,9 +317,23 @@ class Run:
         if self._idle_turns >= MAX_IDLE_TURNS:
             raise Stuck(reason)
 
+    def _look_whether_stuck(self) -> None:
+        """Tell the model that it gets nowhere, or end it."""
+        verdict = self._watch.verdict()
+        if verdict is not None and verdict.is_end:
+            raise Stuck(verdict.words)
+        if verdict is not None:
+            self._say(verdict.words, STUCK)
+
     async def _wrap_up(self, spent: str) -> None:
         """Have the model sum up, without further calls: what was paid for is not thrown away."""
-        self._history.append(user_item(WRAP_UP.replace("{what}", spent)))
+        if not self.meter.turns:
+            raise BudgetSpent(
+                f"The budget does not hold a turn and the summary behind it ({spent}). The model was not asked."
+            )
+        if not self.meter.may_sum_up(self._request(may_call=False)):
+            raise BudgetSpent(f"The budget was spent ({spent}), and does not hold a summary; none was asked for.")
+        self._say(SUM_UP.replace("{what}", spent), WRAP_UP)
         try:
             response = await self._ask(may_call=False)
         except ModelError as error:

@@ -6,6 +6,7 @@ closed with the run and what is the caller's.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from cellwright.conversation import (
 from cellwright.driving import Run, Terms
 from cellwright.errors import UsageError
 from cellwright.model.base import DEFAULT_MODEL, Model, Usage
+from cellwright.prices import read_prices
 from cellwright.progress import (
     OnProgress,
     Progress,
@@ -25,6 +27,7 @@ from cellwright.progress import (
 from cellwright.record.run_info import RunEnd
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.session import Session
+from cellwright.stuck import Patience
 from cellwright_kernel.wire import Language
 
 
@@ -43,6 +46,11 @@ class Outcome:
     """Responses of the model, one that only sums up among them."""
     cells: int
     usage: Usage
+    cost: float | None = None
+    """What its tokens cost, in US dollars, by the table of prices; absent: that is not known, since the model's price is not, or its server
+    did not say how many tokens a response had."""
+    price: str | None = None
+    """Which price that is, in words, and whose; absent when it is not known."""
 
 
 async def run(
@@ -53,6 +61,7 @@ async def run(
     api_key: str | None = None,
     spec: Spec | None = None,
     budget: Budget | None = None,
+    patience: Patience | None = None,
     languages: Sequence[Language] = ("python", "javascript"),
     on_progress: OnProgress | None = None,
     backend: Backend | None = None,
@@ -68,6 +77,7 @@ async def run(
         api_key: Absent: `OPENAI_API_KEY`.
         spec: What the sandbox is made from.
         budget: What may be spent; absent: 20 turns.
+        patience: How often the same may happen before the model is told, and before the run ends as `stuck`; absent: 3, 5, 8.
         languages: What it may write: `exec_py`, `exec_js` or both are offered.
         on_progress: Gets what happens while it does.
         backend: A backend to use instead of the one that the Spec names.
@@ -75,18 +85,24 @@ async def run(
         secrets: The value of each secret that the Spec names.
 
     Raises:
-        UsageError: The task is empty, a secret has no value, or there is neither a key nor another server.
+        UsageError: The task is empty, a secret has no value, there is neither a key nor another server, or the user's table of
+            prices is none.
         SandboxUnavailable: No sandbox could be started.
         asyncio.CancelledError: It was cancelled; the running cell was interrupted and the run closed as `cancelled`.
     """
     if not task.strip():
         raise UsageError("The task is empty. Nothing was started. Say what is to be done.")
+    terms = Terms(
+        budget=budget or Budget(),
+        languages=tuple(languages),
+        patience=patience or Patience(),
+        prices=await asyncio.to_thread(read_prices),
+    )
     asked = over_http(model, base_url, api_key) if isinstance(model, str) else model
     try:
         async with Session.open(
             spec, driver="loop", task=task, model=asked.name, backend=backend, runs=runs, secrets=secrets
         ) as session:
-            terms = Terms(budget=budget or Budget(), languages=tuple(languages))
             return await drive(session, asked, task, terms=terms, on_progress=on_progress)
     finally:
         if asked is not model:
@@ -109,7 +125,8 @@ async def drive(
     end = await driven.go()
     return Outcome(
         session.run_id, session.run_dir, end.status, end.reason, end.summary,
-        driven.turns, driven.meter.cells, driven.usage,
+        driven.turns, driven.meter.cells, driven.usage, driven.meter.cost,
+        driven.meter.price.words if driven.meter.price else None,
     )  # fmt: skip
 
 

@@ -49,6 +49,22 @@ class TurnArrived:
     """Of this response."""
     total: Usage
     """Of the run so far."""
+    cost: float | None = None
+    """What that comes to, in dollars; absent: the model's price is not known."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """The model is told something with the next request, besides the answers to its calls."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something was said about the run that whoever watches should know; the model is not told."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -81,7 +97,16 @@ class CellEnded:
 
 
 Progress: TypeAlias = (
-    RunStarted | TurnStarted | Arriving | TurnArrived | CallRejected | CellStarted | CellWrote | CellEnded
+    RunStarted
+    | TurnStarted
+    | Arriving
+    | TurnArrived
+    | Told
+    | Noted
+    | CallRejected
+    | CellStarted
+    | CellWrote
+    | CellEnded
 )
 
 OnProgress = Callable[[Progress], None]

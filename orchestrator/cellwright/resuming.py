@@ -19,12 +19,14 @@ from cellwright.driving import Terms
 from cellwright.errors import UsageError
 from cellwright.loop import Outcome, drive, over_http
 from cellwright.model.base import Model
+from cellwright.prices import read_prices
 from cellwright.progress import OnProgress
 from cellwright.record import Run, read_run
 from cellwright.record.records import CellRebuilt
 from cellwright.replay.plan import Plan
 from cellwright.replay.resume import Given, resume
 from cellwright.sandbox.base import Backend
+from cellwright.stuck import Patience
 from cellwright_kernel.wire import Language
 
 _SHOWN_CHARS: Final = 20_000
@@ -40,6 +42,8 @@ class Driving:
     api_key: str | None = None
     budget: Budget | None = None
     """Counted from now on; absent: 20 turns."""
+    patience: Patience | None = None
+    """Counted from now on; absent: the usual one."""
     on_progress: OnProgress | None = None
 
 
@@ -74,6 +78,12 @@ async def resume_by_model(
     task = before.info.task
     if task is None:
         raise UsageError(f"Run {before.info.run_id} has no task that a model could go on with. Nothing was started.")
+    terms = Terms(
+        budget=driving.budget or Budget(),
+        languages=languages_of(before),
+        patience=driving.patience or Patience(),
+        prices=await asyncio.to_thread(read_prices),
+    )
     named = driving.model
     asked = over_http(named, driving.base_url, driving.api_key) if isinstance(named, str) else named
     try:
@@ -86,7 +96,7 @@ async def resume_by_model(
                 resumed.session,
                 asked,
                 task,
-                terms=Terms(budget=driving.budget or Budget(), languages=languages_of(before)),
+                terms=terms,
                 on_progress=driving.on_progress,
                 begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),
             )

@@ -34,8 +34,12 @@ LAYERS = (
         "bench",
         "endings",
         "progress",
+        "stuck",
+        "spans",
     ),
+    ("ledger",),  # what a run's record says that it cost
     ("record", "policy", "approval", "budget"),
+    ("prices", "estimate"),
     ("sandbox", "model"),
     ("egress",),
     ("secrets",),

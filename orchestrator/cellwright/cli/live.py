@@ -19,14 +19,17 @@ from cellwright.cli.styles import STYLE_OF_SOURCE
 from cellwright.counted import counted
 from cellwright.model.base import Delta, Usage
 from cellwright.plain import plain
+from cellwright.prices import dollars
 from cellwright.progress import (
     Arriving,
     CallRejected,
     CellEnded,
     CellStarted,
     CellWrote,
+    Noted,
     Progress,
     RunStarted,
+    Told,
     TurnArrived,
     TurnStarted,
 )
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from cellwright.loop import Outcome
 
 _STYLES: Final = {"text": "bold", "refusal": "red", "reasoning": "dim italic"}
+_SPEAKS: Final = {Told: "told", Noted: "note"}
 _END_STYLES: Final = {"done": "bold green", "failed": "bold red", "cancelled": "bold yellow"}
 
 
@@ -66,7 +70,10 @@ class Live:
                 self._arriving(progress.delta)
             case TurnArrived():
                 self._item = None
-                self._page.line(f"{_tokens(progress.usage)} · {progress.total.total_tokens:,} in all", "dim")
+                total = f"{progress.total.total_tokens:,} in all{_money(progress.cost)}"
+                self._page.line(f"{_tokens(progress.usage)} · {total}", "dim")
+            case Told() | Noted():
+                self._page.line(f"{_SPEAKS[type(progress)]}: {plain(progress.text)}", "yellow")
             case CallRejected():
                 self._page.line(f"not executed: {plain(progress.reason)}", "yellow")
             case CellStarted():
@@ -87,7 +94,7 @@ class Live:
         """Show how it ended."""
         if outcome.reason:
             self._page.line(plain(outcome.reason), "yellow")
-        counts = f"{counted(outcome.turns, 'turn')}, {counted(outcome.cells, 'cell')}, {_tokens(outcome.usage)}"
+        counts = f"{counted(outcome.turns, 'turn')}, {counted(outcome.cells, 'cell')}, {_tokens(outcome.usage)}{_money(outcome.cost)}"
         self._page.line(
             f"{outcome.status}: {counts} · {outcome.run_dir}", _END_STYLES.get(outcome.status, "bold yellow")
         )
@@ -202,3 +209,7 @@ class _Page:
 
 def _tokens(usage: Usage) -> str:
     return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+
+
+def _money(cost: float | None) -> str:
+    return "" if cost is None else f", {dollars(cost)}"

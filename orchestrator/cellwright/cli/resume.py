@@ -32,6 +32,7 @@ from cellwright.cli.run import outcome_as_json
 from cellwright.cli.runs import RunArgument
 from cellwright.errors import UsageError
 from cellwright.plain import plain
+from cellwright.prices import read_prices
 from cellwright.record import Run, find_run, read_run
 from cellwright.record.records import CellRebuilt
 from cellwright.replay.fork import fork
@@ -39,6 +40,7 @@ from cellwright.replay.plan import Plan
 from cellwright.replay.replay import Again, spec_again
 from cellwright.replay.resume import Given, files_must_fit, must_be_resumable, resume
 from cellwright.secret_uses import secrets_of
+from cellwright.stuck import Patience
 from cellwright_kernel.wire import Cell, Language
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def resume_run(
     going = _Going(
         given=_given(recorded, given, going_on.out),
         who=who.chosen(recorded.info.model) if by_model else None,
-        budget=budget.budget,
+        spending=(budget.budget, budget.chosen_patience),
         asked=going_on,
         language=going_on.language,
     )
@@ -114,7 +116,7 @@ def fork_run(
     going = _Going(
         given=kept_outside,
         who=who.chosen(recorded.info.model) if by_model else None,
-        budget=budget.budget,
+        spending=(budget.budget, budget.chosen_patience),
         asked=going_on,
         language=going_on.language,
         what_happened=words_of_fork(recorded, at, task),
@@ -123,6 +125,7 @@ def fork_run(
     kept = secrets_of(
         spec_again(recorded, Again(env=kept_outside.env, backend=kept_outside.backend)), kept_outside.secrets
     )
+    read_prices()  # or a fork would be made that cannot start
     folder = fork(recorded, at, driver="loop" if by_model else "cli", task=task, model=name, secrets=kept)
     forked = read_run(folder)
     _go_on(forked, going_on.plan(forked), going)
@@ -134,7 +137,7 @@ class _Going:
 
     given: Given
     who: Who | None
-    budget: Budget
+    spending: tuple[Budget, Patience]
     asked: GoingOnOptions
     language: Language
     what_happened: str | None = None
@@ -171,7 +174,8 @@ async def _by_model(
             model=who.name,
             base_url=server.base_url,
             api_key=server.api_key,
-            budget=going.budget,
+            budget=going.spending[0],
+            patience=going.spending[1],
             on_progress=live,
         )
         return await resume_by_model(

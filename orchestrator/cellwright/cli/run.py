@@ -25,6 +25,7 @@ from cellwright.cli.model_options import ModelOptions, Who
 from cellwright.cli.option_groups import with_options
 from cellwright.progress import OnProgress
 from cellwright.sandbox.base import Spec
+from cellwright.stuck import Patience
 from cellwright_kernel.wire import Language
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def run(
                 chosen,
                 spec=spec,
                 secrets=secrets,
-                budget=budget.budget,
+                spending=(budget.budget, budget.chosen_patience),
                 languages=languages,
                 on_progress=live,
             )
@@ -79,7 +80,7 @@ async def _run(
     *,
     spec: Spec,
     secrets: dict[str, str],
-    budget: Budget,
+    spending: tuple[Budget, Patience],
     languages: tuple[Language, ...],
     on_progress: OnProgress,
 ) -> Outcome:
@@ -93,7 +94,8 @@ async def _run(
             api_key=server.api_key,
             spec=spec,
             secrets=secrets,
-            budget=budget,
+            budget=spending[0],
+            patience=spending[1],
             languages=languages,
             on_progress=on_progress,
         )

@@ -14,15 +14,30 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cellwright.cli.cost import show_cost
 from cellwright.cli.show import STYLE_OF_STATUS, console_for_output, show_run
 from cellwright.cli.tables import new_table, print_table
 from cellwright.counted import counted
+from cellwright.errors import UsageError
+from cellwright.ledger import ledger_of
 from cellwright.plain import plain
+from cellwright.prices import read_prices
 from cellwright.record import Run, RunSummary, Verdict, find_run, list_runs, read_run, runs_folder, verify
 from cellwright.record.totals import totals_of
+from cellwright.spans import spans_of
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
+Cost = Annotated[
+    bool,
+    typer.Option(
+        "--cost",
+        help="Show what it took, turn by turn and cell by cell: time, tokens, pictures, and money by your prices.",
+    ),
+]
+Spans = Annotated[
+    bool, typer.Option("--spans", help="Print it as spans of OpenTelemetry, in OTLP's JSON, for a collector.")
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many of the newest runs to list.")]
 
 
@@ -48,9 +63,21 @@ def runs(*, limit: Limit = 20, as_json: Json = False) -> None:
         console.print(Text(f"{counted(older, 'older run')} not shown; --limit {len(found)} lists all."))
 
 
-def show(run: RunArgument, *, as_json: Json = False) -> None:
-    """Show a run: its task, every cell with what came of it, the model's words, totals."""
+def show(run: RunArgument, *, cost: Cost = False, spans: Spans = False, as_json: Json = False) -> None:
+    """Show a run: its task, every cell with what came of it, the model's words, totals; or what it took."""
+    if cost and spans:
+        raise UsageError("--cost and --spans are two views of a run. Nothing was shown. Give one of them.")
     found = read_run(find_run(run))
+    if spans:
+        _print_json(spans_of(found, read_prices()))
+        return
+    if cost:
+        ledger = ledger_of(found, read_prices())
+        if as_json:
+            _print_json(ledger.model_dump(mode="json"))
+        else:
+            show_cost(ledger, console_for_output())
+        return
     if as_json:
         _print_json(_whole(found))
         return

@@ -39,7 +39,8 @@ def turns_played(history: Iterable[Item]) -> int:
 
 def response_for(turn: ScriptedTurn, number: int, asked: Conversation) -> Event:
     """Return the whole response of one turn."""
-    key = f"t{number}_{uuid.uuid4().hex[:12]}"
+    # where only a summary was asked for, the turn's calls were not made: it is still to be played
+    key = f"t{number if asked.may_call else number - 1}_{uuid.uuid4().hex[:12]}"
     output = _output(turn, key, asked)
     incomplete: JsonValue = {"reason": turn.reason} if turn.status == "incomplete" else None
     error: JsonValue = {"code": turn.reason or "server_error", "message": "The script says so."}

@@ -87,6 +87,8 @@ class Usage:
     """Of the input tokens, those that were in the server's cache."""
     reasoning_tokens: int = 0
     """Of the output tokens, those that were reasoning."""
+    cache_write_tokens: int = 0
+    """Of the input tokens, those that the server wrote into its cache, which may cost more."""
 
     @property
     def total_tokens(self) -> int:
@@ -99,6 +101,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -116,6 +119,8 @@ class Response:
     """Why it isn't completed, in the server's words; absent when it is."""
     raw: JsonValue = field(default=None, repr=False)
     """The response as it came, for the journal."""
+    waited_ms: int = 0
+    """What was waited before it was asked for: for this server's turn, and between tries. Not what the tries took."""
 
     @property
     def calls(self) -> tuple[Call, ...]:

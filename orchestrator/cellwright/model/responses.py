@@ -237,4 +237,5 @@ def _usage(response: ApiResponse) -> Usage:
         return Usage()
     cached = getattr(usage.input_tokens_details, "cached_tokens", None)
     reasoning = getattr(usage.output_tokens_details, "reasoning_tokens", None)
-    return Usage(usage.input_tokens or 0, usage.output_tokens or 0, cached or 0, reasoning or 0)
+    written = getattr(usage.input_tokens_details, "cache_write_tokens", None)
+    return Usage(usage.input_tokens or 0, usage.output_tokens or 0, cached or 0, reasoning or 0, written or 0)

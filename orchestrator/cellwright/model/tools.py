@@ -82,7 +82,7 @@ Parameters of this task, which the user may give other values when it is done ag
 them as params, texts all of them: write params["{example}"] (or int(params[...]) where a number is needed) in your code, and \
 never the value itself."""
 
-WRAP_UP: Final = """\
+SUM_UP: Final = """\
 The budget of this task is spent ({what}); no further call will be executed. Write a short summary now: what is done, what \
 you saw that proves it, what is left, and what you would do next."""
 

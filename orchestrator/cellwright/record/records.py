@@ -189,6 +189,8 @@ class ModelRequest(Noted):
     """Everything that is sent but `input`: tools, instructions, budget, `previous_response_id`, ..."""
     input: tuple[Digest, ...] = ()
     """The input items in order, each by its digest; what is new among them stands in the records before."""
+    image_patches: int | None = None
+    """Patches of 32 by 32 pixels of the pictures in them, by what the pictures' headers say; absent: they were not counted."""
 
 
 class ModelResponse(Noted):
@@ -200,6 +202,8 @@ class ModelResponse(Noted):
     """The response's JSON."""
     duration_ms: int
     """From the request to the whole response."""
+    waited_ms: int = 0
+    """Of it, what was waited before it was asked for: for the server's turn, and between tries."""
 
 
 class ModelFailed(Noted):
@@ -240,6 +244,8 @@ class Note(Noted):
     """The model's call that it answers; absent when none."""
     sha256: str | None = None
     """Blob that belongs to it; absent when none does."""
+    waited_ms: int | None = None
+    """How long a person was waited for, where it is about that; absent when it is not."""
 
 
 class SessionClosed(Noted):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cellwright import __version__
-from cellwright.conversation import TASK
+from cellwright.conversation import TASK, TOLD
 from cellwright.counted import counted
 from cellwright.errors import UsageError
 from cellwright.record import Journal, Run, new_run_id, runs_folder
@@ -98,4 +98,9 @@ def _shared(run: Run, at: int) -> tuple[Record, ...]:
         raise UsageError(f"Run {run.info.run_id} cannot be forked at cell {at}: it {why}. Nothing was started.")
     end = ends[0] + 1
     until = next((place for place in range(end, len(records)) if isinstance(records[place], _GOES_ON)), len(records))
-    return (*records[:end], *(record for record in records[end:until] if not isinstance(record, _OF_MODEL)))
+    return (*records[:end], *(record for record in records[end:until] if not _is_of_model(record)))
+
+
+def _is_of_model(record: Record) -> bool:
+    """Whether it is what the model was asked, told or said."""
+    return isinstance(record, _OF_MODEL) or (isinstance(record, Note) and record.topic in TOLD)

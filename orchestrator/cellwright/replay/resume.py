@@ -196,7 +196,8 @@ def _what_happened(run: Run) -> str:
         last = run.records[-1].at if run.records else run.info.created_at
         return f"The program that ran this was stopped without warning, at {last} or soon after."
     reason = f" ({run.end.reason.rstrip('.')})" if run.end.reason else ""
-    return f"This run had ended {run.end.status}{reason}, at {run.end.at}, and is resumed."
+    more = " with a new budget: calls are executed again" if run.end.status == "budget" else ""
+    return f"This run had ended {run.end.status}{reason}, at {run.end.at}, and is resumed{more}."
 
 
 @contextmanager

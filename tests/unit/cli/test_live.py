@@ -14,7 +14,17 @@ from cellwright.cli.live import CodeArriving, Live
 from cellwright.loop import run
 from cellwright.model.base import Delta, Usage
 from cellwright.plain import plain
-from cellwright.progress import Arriving, CellEnded, CellStarted, CellWrote, RunStarted, TurnArrived, TurnStarted
+from cellwright.progress import (
+    Arriving,
+    CellEnded,
+    CellStarted,
+    CellWrote,
+    Noted,
+    RunStarted,
+    Told,
+    TurnArrived,
+    TurnStarted,
+)
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, says
 from cellwright_kernel.wire import Cell, Image, OutputEvent, PieceEvent, Text
@@ -122,3 +132,14 @@ def test_work_that_is_not_interrupted_gives_its_result():
         return 7
 
     assert run_to_its_end(work()) == 7
+
+
+def test_what_the_model_is_told_and_what_only_you_are_can_be_told_apart():
+    assert shown(Told("2 turns of 8 are left."), Noted("The price is not known.")).startswith(
+        "told: 2 turns of 8 are left.\nnote: The price is not known.\n"
+    )
+
+
+def test_money_is_shown_where_the_price_is_known():
+    assert "2 tokens in, 1 out · 3 in all, $0.1234\n" in shown(TurnArrived(1, Usage(2, 1), Usage(2, 1), 0.1234))
+    assert "2 tokens in, 1 out · 3 in all\n" in shown(TurnArrived(1, Usage(2, 1), Usage(2, 1)))

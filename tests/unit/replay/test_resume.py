@@ -203,8 +203,11 @@ async def test_model_that_had_spent_its_budget_goes_on_where_it_was(outside: Out
     model = Playing(script)
     outcome = await resumed(spent.run_dir, model, "safe")
     assert (outcome.status, outcome.turns, outside.done) == ("done", 6, [1, 2, 3])
-    assert "Half of it is done." not in str(model.requests[0].history)
-    assert "This run had ended budget (The budget was spent (2 turns)), at " in str(model.requests[0].history[-1])
+    *_, asked, summary, resumed_now = model.requests[0].history
+    assert "The budget of this task is spent (2 turns); no further call will be executed." in str(asked)
+    assert summary == wrap_up.items[0].raw
+    assert "This run had ended budget (The budget was spent (2 turns)), at " in str(resumed_now)
+    assert "is resumed with a new budget: calls are executed again." in str(resumed_now)
 
 
 async def test_response_that_nothing_was_done_with_is_asked_for_again(outside: Outside) -> None:

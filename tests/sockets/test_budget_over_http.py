@@ -1,0 +1,109 @@
+"""Budgets, what a run costs and how it goes on, over real HTTP: the emulator counts tokens, and plays on where a summary came between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from cellwright.budget import Budget
+from cellwright.emulator.script import Script
+from cellwright.emulator.server import Emulator
+from cellwright.ledger import ledger_of
+from cellwright.loop import Outcome, run
+from cellwright.model.base import Usage
+from cellwright.prices import read_prices
+from cellwright.record import read_run
+from cellwright.record.records import ModelRequest
+from cellwright.replay.plan import plan_for
+from cellwright.replay.resume import Given
+from cellwright.resuming import Driving, resume_by_model
+from cellwright.testing.fake_sandbox import FakeBackend
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SIX = "\n---\n".join(f'I do step {n}.\n\n```python\nlog("step " * 2000 + "{n}")\n```' for n in range(6))
+SCRIPT = f"wrap-up\n\nSo far, so good.\n---\n{SIX}\n---\nexpect: 5\n\nAll six are done."
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def emulator() -> AsyncIterator[Emulator]:
+    """One server for all tests here."""
+    async with Emulator(Script.parse("Nothing.")) as running:
+        yield running
+
+
+@pytest.fixture
+def prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prices.toml").write_text('[[price]]\nmodel = "gpt-*"\ninput = 10\noutput = 50')
+    monkeypatch.setenv("CELLWRIGHT_PRICES", str(tmp_path / "prices.toml"))
+
+
+async def driven(emulator: Emulator, budget: Budget) -> Outcome:
+    emulator.play(Script.parse(SCRIPT))
+    return await run("Do it.", base_url=emulator.base_url, api_key="k", backend=FakeBackend(), budget=budget)
+
+
+async def gone_on(emulator: Emulator, folder: Path, budget: Budget) -> Outcome:
+    driving = Driving(model="gpt-x", base_url=emulator.base_url, api_key="k", budget=budget)
+    return await resume_by_model(folder, plan_for(read_run(folder), "all"), Given(), driving, backend=FakeBackend())
+
+
+@pytest.mark.parametrize("limit", [18_000, 22_000, 26_000, 30_000, 36_000])
+async def test_tokens_that_the_server_counts_stay_within_the_budget_and_the_summary_is_there(
+    emulator: Emulator, limit: int
+):
+    outcome = await driven(emulator, Budget(turns=50, tokens=limit))
+    assert (outcome.status, outcome.summary) == ("budget", "So far, so good.")
+    assert 0 < outcome.usage.total_tokens <= limit
+    assert outcome.turns >= 2
+
+
+@pytest.mark.usefixtures("prices")
+async def test_money_stays_within_the_budget_and_the_ledger_comes_to_the_same(emulator: Emulator):
+    outcome = await driven(emulator, Budget(turns=50, money=0.4))
+    ledger = ledger_of(read_run(outcome.run_dir), read_prices())
+    assert (outcome.status, outcome.summary) == ("budget", "So far, so good.")
+    assert outcome.cost is not None
+    assert 0 < outcome.cost <= 0.4
+    assert ledger.total.cost == pytest.approx(outcome.cost)
+    total = ledger.total
+    assert outcome.usage == Usage(
+        total.input_tokens, total.output_tokens, total.cached_tokens, total.reasoning_tokens, total.cache_write_tokens
+    )
+
+
+async def test_estimate_of_the_next_request_is_near_to_what_the_server_counts(emulator: Emulator):
+    from cellwright import budget as module
+
+    seen: list[tuple[int, int]] = []
+
+    class Looking(module._Known):
+        def learn(self, request, response, used):
+            seen.append((self.expected(request), used.input_tokens))
+            return super().learn(request, response, used)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_Known", Looking)
+        await driven(emulator, Budget())
+    assert len(seen) == 7
+    for expected, counted in seen[1:]:
+        assert abs(expected - counted) <= 0.02 * counted
+
+
+async def test_run_that_spent_its_budget_goes_on_with_a_larger_one_and_no_step_is_left_out(emulator: Emulator):
+    spent = await driven(emulator, Budget(turns=2))
+    assert (spent.status, spent.cells, spent.turns) == ("budget", 2, 3)
+    again = await gone_on(emulator, spent.run_dir, Budget(turns=2))
+    assert (again.status, again.cells) == ("budget", 2)
+    outcome = await gone_on(emulator, spent.run_dir, Budget(turns=20))
+    assert (outcome.status, outcome.summary, outcome.cells) == ("done", "All six are done.", 2)
+    whole = read_run(spent.run_dir)
+    assert [cell.opened.code[-3:-2] for cell in whole.stored_cells] == [*"012345"]
+    sent = [record.input for record in whole.records if isinstance(record, ModelRequest)]
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(sent)), (
+        "each request begins with the one before, so that the server finds it in its cache"
+    )
