@@ -2,7 +2,8 @@
 
 Flows in: a run. Flows out: the history as the model knows it, and the calls of its last response with the answers that are
 there. Decided here: which response is one to go on from; that what was lost of a cell is answered with what is known of it;
-and that a response which only summed up, or which nothing was done with, is left out, so that the model is asked once more.
+that a response which only summed up, or which nothing was done with, is left out, so that the model is asked once more; and
+that what was left out of the history is left out again by the same steps.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pydantic import JsonValue
 
 from cellwright.answer import InputItem, answer, said
 from cellwright.endings import Refused, ResponseUnusable, RunEnded
+from cellwright.history import Answer, History, user_item
 from cellwright.model.base import Call, Item, Response, Usage, item_from
 from cellwright.record import Run, StoredCell
-from cellwright.record.records import CellOpened, CellRebuilt, ModelRequest, ModelResponse, Note
+from cellwright.record.records import CellOpened, CellRebuilt, HistoryShortened, ModelRequest, ModelResponse, Note
 from cellwright.record.stored import restored
 from cellwright_kernel.wire import Cell
 
@@ -31,7 +33,9 @@ STUCK: Final = "stuck"
 """Topic of a note that says that it gets nowhere."""
 STEERED: Final = "steered"
 """Topic of a note with what a person said meanwhile."""
-TOLD: Final = frozenset({RESUMED, BUDGET, WRAP_UP, STUCK, STEERED})
+SENT_BACK: Final = "sent_back"
+"""Topic of a note that says why a final answer is not taken."""
+TOLD: Final = frozenset({RESUMED, BUDGET, WRAP_UP, STUCK, STEERED, SENT_BACK})
 """Topics of notes that the model was told as they stand, each in a message of its own that went with the next request."""
 CALL: Final = "call"
 """Topic of a note that is the answer to a call which was not executed."""
@@ -49,13 +53,13 @@ _UNUSABLE: Final = {
 class Conversation:
     """How far a model has come with its task."""
 
-    history: tuple[Item, ...]
+    history: History
     """Up to its last response, with it."""
     turns: int = 0
     """Number of the last response that there was, usable or not."""
     calls: tuple[Call, ...] = ()
     """What the last response calls for; those that are answered among them."""
-    answers: Mapping[str, Item] = field(default_factory=dict)
+    answers: Mapping[str, Answer] = field(default_factory=dict)
     """Answers to them that are there, by the call's id."""
     after: tuple[Item, ...] = ()
     """What the model is told once all are answered."""
@@ -65,6 +69,18 @@ class Conversation:
     """With which it was asked; absent when it never was, or no server of the API was."""
     may_execute: bool = True
     """Whether a call that nothing was done about is executed now; else it is answered that it was not."""
+    sent_back: int = 0
+    """How many of its final answers were not taken."""
+
+    @property
+    def sent(self) -> History:
+        """What would be sent next, if it has every answer."""
+        history = self.history.copy()
+        for call in self.calls:
+            if call.call_id in self.answers:
+                history.answer(self.answers[call.call_id])
+        history.say(*self.after)
+        return history
 
 
 def conversation_of(run: Run) -> Conversation:
@@ -109,18 +125,13 @@ def answer_item(call: Call, items: Sequence[InputItem]) -> Item:
     return {"type": "function_call_output", "call_id": call.call_id, "output": cast("list[JsonValue]", list(items))}
 
 
-def user_item(text: str) -> Item:
-    """Return a message to the model, as the API has it."""
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": said(text)["text"]}]}
-
-
 class _Reading:
     """One run, read from its beginning to its end."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._cells = {cell.opened.number: cell for cell in run.stored_cells}
-        self._history: list[Item] = [] if run.info.task is None else [user_item(run.info.task)]
+        self._history = History() if run.info.task is None else History(user_item(run.info.task))
         self._last: Response | None = None
         self._turns = 0
         self._numbers: dict[str, int] = {}
@@ -131,6 +142,7 @@ class _Reading:
         self._after: list[Item] = []
         self._instructions: str | None = None
         self._sums_up = False
+        self._sent_back = 0
 
     def conversation(self) -> Conversation:
         for record in self._run.records:
@@ -153,20 +165,23 @@ class _Reading:
                     call_id, _, reason = text.partition(": ")
                     self._refused[call_id] = reason
                 case Note(topic="task", text=text):
-                    self._history = [user_item(text)]
+                    self._history = History(user_item(text))
                 case Note(topic=str(topic), text=text) if topic in TOLD:
-                    self._after.append(user_item(text))
+                    self._told(topic, text)
+                case HistoryShortened():
+                    self._shorten(record)
                 case _:
                     pass
         calls = self._last.calls if self._last else ()
         return Conversation(
-            history=tuple(self._history),
+            history=self._history,
             turns=self._turns,
             calls=calls,
             answers=dict(self._answers(calls)),
             after=tuple(self._after),
             last_words=last_words_of(self._last) if self._last else None,
             instructions=self._instructions,
+            sent_back=self._sent_back,
         )
 
     def _respond(self, raw: JsonValue) -> None:
@@ -176,18 +191,38 @@ class _Reading:
             check_ids(response.calls)
         except RunEnded:
             return
-        self._history.extend(item for _, item in self._answers(self._last.calls if self._last else ()))
-        self._history.extend(self._after)
-        self._history.extend(item.raw for item in response.items)
-        self._last, self._after = response, []
+        self._settle()
+        self._history.respond(item.raw for item in response.items)
+        self._last = response
+
+    def _settle(self) -> None:
+        """Put into the history what came since the last response: its answers, and what the model was told."""
+        for _, answered in self._answers(self._last.calls if self._last else ()):
+            self._history.answer(answered)
+        self._history.say(*self._after)
+        self._last, self._after = None, []
         self._numbers, self._refused, self._rebuilt = {}, {}, {}
 
-    def _answers(self, calls: Sequence[Call]) -> Iterator[tuple[str, Item]]:
+    def _told(self, topic: str, text: str) -> None:
+        self._after.append(user_item(text))
+        if topic == SENT_BACK:  # it had not finished, then
+            self._settle()
+            self._sent_back += 1
+
+    def _shorten(self, record: HistoryShortened) -> None:
+        self._settle()
+        if record.pictures_kept is not None:
+            self._history.drop_pictures(record.pictures_kept)
+        if record.summary is not None:
+            self._history.sum_up(record.summary)
+
+    def _answers(self, calls: Sequence[Call]) -> Iterator[tuple[str, Answer]]:
         for call in calls:
-            if call.call_id in self._numbers:
-                yield call.call_id, answer_item(call, self._of_cell(self._cells[self._numbers[call.call_id]]))
+            number = self._numbers.get(call.call_id)
+            if number is not None:
+                yield call.call_id, Answer(answer_item(call, self._of_cell(self._cells[number])), number)
             elif call.call_id in self._refused:
-                yield call.call_id, answer_item(call, [said(self._refused[call.call_id])])
+                yield call.call_id, Answer(answer_item(call, [said(self._refused[call.call_id])]))
 
     def _of_cell(self, stored: StoredCell) -> list[InputItem]:
         cell = self._run.load(stored)

@@ -28,6 +28,8 @@ from cellwright.conversation import (
 from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
+from cellwright.estimate import tokens_of
+from cellwright.history import Answer, History, Pictures
 from cellwright.model.base import Call, Item, Model, Request, Response, Usage
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
 from cellwright.ongoing import ModelCall
@@ -47,6 +49,7 @@ from cellwright.record.run_info import RunEnd
 from cellwright.record.stored import digest_of
 from cellwright.running import OnEvent
 from cellwright.sandbox.base import Spec
+from cellwright.shortening import Shortening
 from cellwright_kernel.wire import Cell, Language
 
 MAX_IDLE_TURNS: Final = 3
@@ -69,6 +72,10 @@ class Terms:
     """What may be spent."""
     languages: tuple[Language, ...] = ("python", "javascript")
     """What the model may write: `exec_py`, `exec_js` or both are offered."""
+    pictures: Pictures | None = field(default_factory=Pictures)
+    """How many pictures are sent; absent: all."""
+    compact_at: int | None = None
+    """Estimated tokens of a request above which the model sums up first; absent: it never does so by itself."""
 
 
 class Recording(Protocol):
@@ -121,7 +128,7 @@ class Run:
         self._tell = on_progress
         self._languages = terms.languages
         self._begun = begun
-        self._history: list[Item] = [*begun.history] if begun else [user_item(task)]
+        self._history = begun.history.copy() if begun else History(user_item(task))
         spec = session.spec
         self._instructions = (begun and begun.instructions) or instructions_for(
             [path.name for path in spec.files],
@@ -137,6 +144,13 @@ class Run:
             page_height=spec.viewport_height,
             deadline_s=spec.cell_deadline_s,
             limit_s=spec.longest_s,
+        )
+        self._shortening = Shortening(
+            self._history,
+            pictures=terms.pictures,
+            compact_at=terms.compact_at,
+            ask=lambda items: self._send(items, may_call=False),
+            record=session.journal.append,
         )
         self._unsent: list[Item] = []
         """What the model is told with the next request, after the answers to its calls."""
@@ -163,9 +177,10 @@ class Run:
             await self._wrap_up(spent)
         response = await self._ask(may_call=True)
         check_usable(response)
-        self._history.extend(item.raw for item in response.items)
+        self._history.respond(item.raw for item in response.items)
         if response.calls:
-            self._history.extend(await self._answers(response.calls))
+            for answered in await self._answers(response.calls):
+                self._history.answer(answered)
         else:
             self._finish_or_go_on(response)
 
@@ -185,12 +200,12 @@ class Run:
         """Answer what the last response called for and nobody answered; finish, if it had finished."""
         are_good = all(isinstance(checked(call, self._languages), Accepted) for call in begun.calls)
         for call in begun.calls:
-            self._history.append(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
-        self._history.extend(begun.after)
+            self._history.answer(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
+        self._history.say(*begun.after)
         if begun.last_words is not None:
             raise Finished(summary=begun.last_words)
 
-    async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Item:
+    async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Answer:
         one = checked(call, self._languages)
         if isinstance(one, Rejected) or not are_good:
             return self._turned_down(one)
@@ -207,10 +222,20 @@ class Run:
         self._tell(Told(text))
 
     async def _ask(self, *, may_call: bool) -> Response:
-        turn, journal = self.turns + 1, self._session.journal
-        self._history.extend(self._unsent)
+        """Ask with the whole history, or with what is left of it where that is too long."""
+        self._history.say(*self._unsent)
         self._unsent.clear()
-        request = Request(self._instructions, tuple(self._history), self._tools, may_call)
+        await self._shortening.before_request(tokens_of((self._instructions, self._tools)))
+        try:
+            return await self._send(self._history.items, may_call=may_call)
+        except ModelError as error:
+            if not await self._shortening.makes_room(error):
+                raise
+        return await self._send(self._history.items, may_call=may_call)
+
+    async def _send(self, items: tuple[Item, ...], *, may_call: bool) -> Response:
+        turn, journal = self.turns + 1, self._session.journal
+        request = Request(self._instructions, items, self._tools, may_call)
         self._tell(TurnStarted(turn, self.meter.budget.turns))
         journal.append(
             records.ModelRequest(
@@ -233,7 +258,7 @@ class Run:
         self._tell(TurnArrived(turn, response.usage, self.usage))
         return response
 
-    async def _answers(self, calls: Sequence[Call]) -> list[Item]:
+    async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
         check_ids(calls)
         all_checked = [checked(call, self._languages) for call in calls]
@@ -244,7 +269,7 @@ class Run:
         self._idle_turns = 0
         return [await self._execute(one) for one in all_checked if isinstance(one, Accepted)]
 
-    def _turned_down(self, one: Accepted | Rejected) -> Item:
+    def _turned_down(self, one: Accepted | Rejected) -> Answer:
         match one:
             case Rejected(reason=reason):
                 return self._reject(one.call, reason)
@@ -253,12 +278,12 @@ class Run:
             case _:
                 assert_never(one)
 
-    def _reject(self, call: Call, reason: str) -> Item:
+    def _reject(self, call: Call, reason: str) -> Answer:
         self._session.journal.append(records.Note(topic=CALL, call_id=call.call_id, text=reason))
         self._tell(CallRejected(reason))
-        return answer_item(call, [said(reason)])
+        return Answer(answer_item(call, [said(reason)]))
 
-    async def _execute(self, accepted: Accepted) -> Item:
+    async def _execute(self, accepted: Accepted) -> Answer:
         self._spent = self._spent or self.meter.take_cell()
         if self._spent is not None:
             return self._reject(accepted.call, f"Not executed: the budget of this task is spent ({self._spent}).")
@@ -271,7 +296,7 @@ class Run:
             call=ModelCall(turn=self.turns, call_id=accepted.call.call_id),
         )
         self._tell(CellEnded(cell))
-        return answer_item(accepted.call, answer(cell))
+        return Answer(answer_item(accepted.call, answer(cell)), cell.number)
 
     def _deadline_s(self, accepted: Accepted) -> float:
         """A cell may take as long as its code asks for, and is waited for here: that costs the model no turn."""
@@ -292,7 +317,7 @@ class Run:
 
     async def _wrap_up(self, spent: str) -> None:
         """Have the model sum up, without further calls: what was paid for is not thrown away."""
-        self._history.append(user_item(WRAP_UP.replace("{what}", spent)))
+        self._history.say(user_item(WRAP_UP.replace("{what}", spent)))
         try:
             response = await self._ask(may_call=False)
         except ModelError as error:

@@ -215,10 +215,12 @@ class ModelError(CellwrightError):
     http_status = 502
     sentence = "The model server gave no usable answer."
 
-    def __init__(self, message: str | None = None, *, refused_with: int | None = None) -> None:
+    def __init__(self, message: str | None = None, *, refused_with: int | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.refused_with = refused_with
         """HTTP status with which the server refused; None when it did not, or no answer came."""
+        self.code = code
+        """The error's code in the server's words, `context_length_exceeded` say; None when it said none."""
 
 
 class ServiceUnreachable(CellwrightError):

@@ -23,6 +23,7 @@ LAYERS = (
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
     ("browser_https",),
+    ("shortening",),
     ("conversation",),
     (
         "running",
@@ -34,6 +35,8 @@ LAYERS = (
         "bench",
         "endings",
         "progress",
+        "history",
+        "estimate",
     ),
     ("record", "policy", "approval", "budget"),
     ("sandbox", "model"),

@@ -13,6 +13,8 @@ from pydantic import Field, TypeAdapter
 
 from cellwright.record.noted import Noted
 from cellwright.record.run_info import RunEnd
+from cellwright.record.sent import HistoryShortened as HistoryShortened  # noqa: PLC0414 - one of the records
+from cellwright.record.sent import TermsSet as TermsSet  # noqa: PLC0414 - one of the records
 from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, StoredOutput
 from cellwright.record.way_out import Egress as Egress  # noqa: PLC0414 - one of the records
 from cellwright.record.way_out import EgressMore as EgressMore  # noqa: PLC0414 - one of the records
@@ -281,6 +283,8 @@ Record: TypeAlias = (
     | ModelRequest
     | ModelResponse
     | ModelFailed
+    | HistoryShortened
+    | TermsSet
     | Egress
     | EgressMore
     | RequestSent
