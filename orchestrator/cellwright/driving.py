@@ -23,13 +23,12 @@ from cellwright.conversation import (
     check_ids,
     check_usable,
     last_words_of,
-    user_item,
 )
 from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
 from cellwright.estimate import tokens_of
-from cellwright.history import Answer, History, Pictures
+from cellwright.history import Answer, History, Pictures, user_item
 from cellwright.model.base import Call, Item, Model, Request, Response, Usage
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
 from cellwright.ongoing import ModelCall

@@ -16,6 +16,7 @@ from typing import Final, Literal, cast
 from pydantic import JsonValue
 
 from cellwright.answer import said
+from cellwright.counted import counted
 from cellwright.errors import UsageError
 from cellwright.model.base import Item
 
@@ -76,7 +77,7 @@ class History:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        return f"<History: {len(self)} items, {self.pictures} pictures>"
+        return f"<History: {counted(len(self), 'item')}, {counted(self.pictures, 'picture')}>"
 
     @property
     def items(self) -> tuple[Item, ...]:
