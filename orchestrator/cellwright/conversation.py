@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, assert_never, cast
 
 from pydantic import JsonValue
 
@@ -19,7 +19,17 @@ from cellwright.endings import Refused, ResponseUnusable, RunEnded
 from cellwright.history import Answer, History, user_item
 from cellwright.model.base import Call, Item, Response, Usage, item_from
 from cellwright.record import Run, StoredCell
-from cellwright.record.records import CellOpened, CellRebuilt, HistoryShortened, ModelRequest, ModelResponse, Note
+from cellwright.record.records import (
+    CellOpened,
+    CellRebuilt,
+    HistoryShortened,
+    ModelRequest,
+    ModelResponse,
+    Note,
+    Record,
+    RunClosed,
+    TermsSet,
+)
 from cellwright.record.stored import restored
 from cellwright_kernel.wire import Cell
 
@@ -70,7 +80,9 @@ class Conversation:
     may_execute: bool = True
     """Whether a call that nothing was done about is executed now; else it is answered that it was not."""
     sent_back: int = 0
-    """How many of its final answers were not taken."""
+    """How many of its final answers were not taken since the run last began, or was resumed after an end."""
+    terms: TermsSet | None = None
+    """On what terms the model last drove; absent: on the usual ones."""
 
     @property
     def sent(self) -> History:
@@ -143,35 +155,59 @@ class _Reading:
         self._instructions: str | None = None
         self._sums_up = False
         self._sent_back = 0
+        self._terms: TermsSet | None = None
 
     def conversation(self) -> Conversation:
         for record in self._run.records:
-            match record:
-                case ModelRequest(parameters=parameters):
-                    self._sums_up = parameters.get("tool_choice") == "none"
-                    said_then = parameters.get("instructions")
-                    self._instructions = said_then if isinstance(said_then, str) else None
-                case ModelResponse(turn=turn, response=raw):
-                    self._turns = turn
-                    if not self._sums_up:
-                        self._respond(raw)
-                case CellOpened(call_id=str(call_id), number=number):
-                    self._numbers[call_id] = number
-                case CellRebuilt(number=number) if record.status is not None:
-                    self._rebuilt[number] = record
-                case Note(topic="call", call_id=str(call_id), text=text):
-                    self._refused[call_id] = text
-                case Note(topic="call", text=text):  # of runs that were written before such notes had the id
-                    call_id, _, reason = text.partition(": ")
-                    self._refused[call_id] = reason
-                case Note(topic="task", text=text):
-                    self._history = History(user_item(text))
-                case Note(topic=str(topic), text=text) if topic in TOLD:
-                    self._told(topic, text)
-                case HistoryShortened():
-                    self._shorten(record)
-                case _:
-                    pass
+            self._read(record)
+        return self._read_back()
+
+    def _read(self, record: Record) -> None:
+        match record:
+            case ModelRequest() | ModelResponse() | HistoryShortened() | TermsSet() | RunClosed():
+                self._read_of_model(record)
+            case _:
+                self._read_of_cells(record)
+
+    def _read_of_model(self, record: ModelRequest | ModelResponse | HistoryShortened | TermsSet | RunClosed) -> None:
+        match record:
+            case ModelRequest(parameters=parameters):
+                self._sums_up = parameters.get("tool_choice") == "none"
+                said_then = parameters.get("instructions")
+                self._instructions = said_then if isinstance(said_then, str) else None
+            case ModelResponse(turn=turn, response=raw):
+                self._turns = turn
+                if not self._sums_up:
+                    self._respond(raw)
+            case HistoryShortened():
+                self._shorten(record)
+            case TermsSet():
+                self._terms = record
+            case RunClosed():
+                self._sent_back = 0
+            case _:
+                assert_never(record)
+
+    def _read_of_cells(self, record: Record) -> None:
+        """Read what came of the calls of the last response, and what the model was told since."""
+        match record:
+            case CellOpened(call_id=str(call_id), number=number):
+                self._numbers[call_id] = number
+            case CellRebuilt(number=number) if record.status is not None:
+                self._rebuilt[number] = record
+            case Note(topic="call", call_id=str(call_id), text=text):
+                self._refused[call_id] = text
+            case Note(topic="call", text=text):  # of runs that were written before such notes had the id
+                call_id, _, reason = text.partition(": ")
+                self._refused[call_id] = reason
+            case Note(topic="task", text=text):
+                self._history = History(user_item(text))
+            case Note(topic=str(topic), text=text) if topic in TOLD:
+                self._told(topic, text)
+            case _:
+                pass
+
+    def _read_back(self) -> Conversation:
         calls = self._last.calls if self._last else ()
         return Conversation(
             history=self._history,
@@ -182,6 +218,7 @@ class _Reading:
             last_words=last_words_of(self._last) if self._last else None,
             instructions=self._instructions,
             sent_back=self._sent_back,
+            terms=self._terms,
         )
 
     def _respond(self, raw: JsonValue) -> None:

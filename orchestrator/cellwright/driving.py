@@ -9,15 +9,22 @@ ways to end are one family of exceptions, so that the record is complete whichev
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Protocol, assert_never
 
+from pydantic import JsonValue
+
 from cellwright.answer import answer, said
+from cellwright.briefing import briefing
 from cellwright.budget import Budget, Meter
+from cellwright.checking import DEADLINE_S, MAX_SENT_BACK, Checking
 from cellwright.conversation import (
     CALL,
+    SENT_BACK,
     Conversation,
     answer_item,
     check_ids,
@@ -25,12 +32,12 @@ from cellwright.conversation import (
     last_words_of,
 )
 from cellwright.deadlines import deadline_of
-from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
+from cellwright.endings import BudgetSpent, Finished, NotVerified, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
 from cellwright.estimate import tokens_of
-from cellwright.history import Answer, History, Pictures, user_item
+from cellwright.history import Answer, History, user_item
 from cellwright.model.base import Call, Item, Model, Request, Response, Usage
-from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
+from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked
 from cellwright.ongoing import ModelCall
 from cellwright.progress import (
     Arriving,
@@ -49,6 +56,7 @@ from cellwright.record.stored import digest_of
 from cellwright.running import OnEvent
 from cellwright.sandbox.base import Spec
 from cellwright.shortening import Shortening
+from cellwright.terms import Checks, Sending
 from cellwright_kernel.wire import Cell, Language
 
 MAX_IDLE_TURNS: Final = 3
@@ -71,10 +79,10 @@ class Terms:
     """What may be spent."""
     languages: tuple[Language, ...] = ("python", "javascript")
     """What the model may write: `exec_py`, `exec_js` or both are offered."""
-    pictures: Pictures | None = field(default_factory=Pictures)
-    """How many pictures are sent; absent: all."""
-    compact_at: int | None = None
-    """Estimated tokens of a request above which the model sums up first; absent: it never does so by itself."""
+    sending: Sending = field(default_factory=Sending)
+    """What is sent of the history, and in which words."""
+    checks: Checks = field(default_factory=Checks)
+    """What must hold before it is done."""
 
 
 class Recording(Protocol):
@@ -82,6 +90,9 @@ class Recording(Protocol):
 
     def append(self, record: records.Record) -> object:
         """Keep a record; on disk when it returns."""
+
+    def would_hide(self, text: str) -> bool:
+        """Whether a text holds the value of a secret."""
 
 
 class Place(Protocol):
@@ -95,8 +106,18 @@ class Place(Protocol):
     def journal(self) -> Recording:
         """Where the run is recorded."""
 
+    @property
+    def run_dir(self) -> Path:
+        """The run's folder."""
+
     async def execute(
-        self, code: str, *, language: Language, deadline_s: float | None, on_event: OnEvent | None, call: ModelCall
+        self,
+        code: str,
+        *,
+        language: Language,
+        deadline_s: float | None,
+        on_event: OnEvent | None,
+        call: ModelCall | None,
     ) -> Cell:
         """Execute one cell."""
 
@@ -128,33 +149,29 @@ class Run:
         self._languages = terms.languages
         self._begun = begun
         self._history = begun.history.copy() if begun else History(user_item(task))
-        spec = session.spec
-        self._instructions = (begun and begun.instructions) or instructions_for(
-            [path.name for path in spec.files],
-            spec.allow,
-            browser=spec.browser,
-            secrets={secret.name: secret.hosts for secret in spec.secrets},
-            params=spec.params,
-        )
-        self._tools = tools_for(
-            self._languages,
-            width=spec.width,
-            height=spec.height,
-            page_height=spec.viewport_height,
-            deadline_s=spec.cell_deadline_s,
-            limit_s=spec.longest_s,
-        )
+        told = briefing(session.spec, terms.languages, terms.sending, terms.checks)
+        self._instructions = (begun and begun.instructions) or told.instructions
+        self._tools = told.tools
         self._shortening = Shortening(
             self._history,
-            pictures=terms.pictures,
-            compact_at=terms.compact_at,
+            pictures=terms.sending.pictures,
+            compact_at=terms.sending.compact_at,
             ask=lambda items: self._send(items, may_call=False),
             record=session.journal.append,
         )
+        self._checking = Checking(
+            terms.checks, folder=session.run_dir, execute=self._verify, would_hide=session.journal.would_hide
+        )
+        self._sent_back = begun.sent_back if begun else 0
         self._unsent: list[Item] = []
         """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
         self._spent: str | None = None
+
+    @property
+    def result(self) -> JsonValue:
+        """What the final answer is, where it has a schema and satisfies it; else None."""
+        return self._checking.result
 
     async def go(self) -> RunEnded:
         """Go on until it has ended; return how. The session has been told."""
@@ -181,7 +198,7 @@ class Run:
             for answered in await self._answers(response.calls):
                 self._history.answer(answered)
         else:
-            self._finish_or_go_on(response)
+            await self._finish_or_go_on(response)
 
     async def _end(self) -> RunEnded:
         """Go on until something ends it; return that."""
@@ -202,7 +219,7 @@ class Run:
             self._history.answer(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
         self._history.say(*begun.after)
         if begun.last_words is not None:
-            raise Finished(summary=begun.last_words)
+            await self._finish(begun.last_words)
 
     async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Answer:
         one = checked(call, self._languages)
@@ -303,11 +320,41 @@ class Run:
         left = self.meter.seconds_left
         return wanted if left is None else max(1.0, min(left, wanted))
 
-    def _finish_or_go_on(self, response: Response) -> None:
+    async def _finish_or_go_on(self, response: Response) -> None:
         """A message that is more than commentary finishes; commentary alone, or reasoning alone, means: go on."""
         if (summary := last_words_of(response)) is not None:
-            raise Finished(summary=summary)
+            await self._finish(summary)
+            return
         self._count_idle("It neither called for anything nor finished, several times in a row.")
+
+    async def _finish(self, words: str) -> None:
+        """End as done, if all that the user wants to hold does; else tell the model what does not, a few times."""
+        complaint = await self._checking.complaint(words)
+        if complaint is None:
+            if self.result is not None:
+                self._session.journal.append(records.Note(topic="result", text=json.dumps(self.result)))
+            raise Finished(summary=words)
+        if self._sent_back >= MAX_SENT_BACK:
+            raise NotVerified(
+                f"It was told {MAX_SENT_BACK} times what does not hold, and the last time was: {complaint}",
+                summary=words,
+            )
+        self._sent_back += 1
+        self._say(complaint, SENT_BACK)
+
+    async def _verify(self, code: str, language: Language) -> Cell:
+        """Execute a cell of the user's, which no call asked for."""
+        self._tell(CellStarted(language, code))
+        deadline_s = min(DEADLINE_S, self._session.spec.longest_s)
+        cell = await self._session.execute(
+            code,
+            language=language,
+            deadline_s=deadline_s,
+            on_event=lambda event: self._tell(CellWrote(event)),
+            call=None,
+        )
+        self._tell(CellEnded(cell))
+        return cell
 
     def _count_idle(self, reason: str) -> None:
         self._idle_turns += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from cellwright.record.records import CellRebuilt
 from cellwright.replay.plan import Plan
 from cellwright.replay.resume import Given, resume
 from cellwright.sandbox.base import Backend
+from cellwright.terms import TermsGiven, terms_of
 from cellwright_kernel.wire import Language
 
 _SHOWN_CHARS: Final = 20_000
@@ -40,6 +41,8 @@ class Driving:
     api_key: str | None = None
     budget: Budget | None = None
     """Counted from now on; absent: 20 turns."""
+    terms: TermsGiven = field(default_factory=TermsGiven)
+    """What is to be otherwise than it was."""
     on_progress: OnProgress | None = None
 
 
@@ -82,11 +85,14 @@ async def resume_by_model(
         ) as resumed:
             on_words(resumed.words)
             begun = await asyncio.to_thread(_conversation, folder)
+            sending, checks = driving.terms.applied(*terms_of(begun.terms))
             return await drive(
                 resumed.session,
                 asked,
                 task,
-                terms=Terms(budget=driving.budget or Budget(), languages=languages_of(before)),
+                terms=Terms(
+                    budget=driving.budget or Budget(), languages=languages_of(before), sending=sending, checks=checks
+                ),
                 on_progress=driving.on_progress,
                 begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),
             )

@@ -23,8 +23,8 @@ LAYERS = (
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
     ("browser_https",),
-    ("shortening",),
-    ("conversation",),
+    ("shortening", "briefing", "checking"),
+    ("conversation", "terms"),
     (
         "running",
         "secret_uses",
@@ -42,7 +42,8 @@ LAYERS = (
     ("sandbox", "model"),
     ("egress",),
     ("secrets",),
-    ("answer",),
+    ("answer", "prompts"),
+    ("outside", "validity"),
     ("errors", "counted", "plain"),
 )
 """The outside's parts, from the top down; a part may import what stands below its line, and its own files."""
