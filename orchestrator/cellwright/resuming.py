@@ -73,10 +73,10 @@ async def resume_by_model(
         UsageError: The run has no task, or what `resume` and `run` raise it for. Nothing ran.
         JournalCorrupt, RecordError, SandboxUnavailable, SandboxLost: As `resume`.
     """
-    before = await asyncio.to_thread(read_run, folder)
-    task = before.info.task
+    recorded = await asyncio.to_thread(read_run, folder)
+    task = recorded.info.task
     if task is None:
-        raise UsageError(f"Run {before.info.run_id} has no task that a model could go on with. Nothing was started.")
+        raise UsageError(f"Run {recorded.info.run_id} has no task that a model could go on with. Nothing was started.")
     named = driving.model
     asked = over_http(named, driving.base_url, driving.api_key) if isinstance(named, str) else named
     try:
@@ -85,13 +85,16 @@ async def resume_by_model(
         ) as resumed:
             on_words(resumed.words)
             begun = await asyncio.to_thread(_conversation, folder)
-            sending, checks = driving.terms.applied(*terms_of(begun.terms))
+            before = terms_of(begun.terms)
+            sending, checks = driving.terms.applied(*before)
+            if (sending, replace(checks, verify=None)) != before:
+                begun = replace(begun, instructions=None)  # what it was told then is no longer so
             return await drive(
                 resumed.session,
                 asked,
                 task,
                 terms=Terms(
-                    budget=driving.budget or Budget(), languages=languages_of(before), sending=sending, checks=checks
+                    budget=driving.budget or Budget(), languages=languages_of(recorded), sending=sending, checks=checks
                 ),
                 on_progress=driving.on_progress,
                 begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),
