@@ -242,12 +242,12 @@ class Run:
         self._history.say(*self._unsent)
         self._unsent.clear()
         await self._shortening.before_request(tokens_of((self._instructions, self._tools)))
-        try:
-            return await self._send(self._history.items, may_call=may_call)
-        except ModelError as error:
-            if not await self._shortening.makes_room(error):
-                raise
-        return await self._send(self._history.items, may_call=may_call)
+        while True:
+            try:
+                return await self._send(self._history.items, may_call=may_call)
+            except ModelError as error:
+                if not await self._shortening.makes_room(error):
+                    raise
 
     async def _send(self, items: tuple[Item, ...], *, may_call: bool) -> Response:
         turn, journal = self.turns + 1, self._session.journal

@@ -126,8 +126,10 @@ class History:
 
     @property
     def summable(self) -> tuple[Item, ...]:
-        """What goes when a summary takes its place: all before the last turn that we did not say; empty when there is none."""
-        return tuple(entry.item for entry in self._entries[: self._last_turn()] if entry.by != "us")
+        """What goes when a summary takes its place: all before the last turn that we did not say; empty when that is no turn."""
+        before = self._entries[: self._last_turn()]
+        has_turns = any(entry.by == "model" for entry in before)
+        return tuple(entry.item for entry in before if entry.by != "us") if has_turns else ()
 
     @property
     def before_last_turn(self) -> tuple[Item, ...]:

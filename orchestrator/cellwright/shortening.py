@@ -76,14 +76,19 @@ class Shortening:
             self._compact_at = None  # it can't: it is not asked again and again
 
     async def makes_room(self, error: ModelError) -> bool:
-        """Leave out what can be, where a request was refused as too long; return whether there is a new one to be made."""
+        """Leave out what can be, where a request was refused as too long; return whether there is a shorter one to be made.
+
+        Old pictures go first, text only when that was not enough: each is a step of its own, so that a run which is stopped
+        between the two goes on with the same ones. After both there is nothing that could go.
+        """
         if error.refused_with != 400 or error.code != _TOO_LONG:
             return False
-        fewer = self._drop((self._pictures or Pictures()).kept)
+        if self._drop((self._pictures or Pictures()).kept):
+            return True
         try:
-            return await self._sum_up() or fewer
+            return await self._sum_up()
         except ModelError:
-            return fewer
+            return False
 
     def _drop(self, kept: int) -> bool:
         dropped = self._history.drop_pictures(kept)

@@ -146,6 +146,7 @@ def test_a_second_summary_stands_for_the_first() -> None:
     history.sum_up("Two are done.")
     assert "One is done." not in str(history.items)
     assert str(history.items).count("This is your own summary") == 1
+    assert history.summable == (), "a summary alone is not summed up again"
 
 
 def test_there_is_nothing_to_sum_up_before_the_second_turn() -> None:

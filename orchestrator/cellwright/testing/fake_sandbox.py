@@ -140,6 +140,7 @@ class FakeSandbox:
         rung: Rung | None = None
         namespace = self._namespace
         namespace["log"] = lambda value: written.append(Text(text=str(value), source="log"))
+        namespace["display"] = lambda png: written.append(_picture(png))
         if self.spec.params:
             namespace.setdefault("params", dict(self.spec.params))
         with (
