@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+import tempfile
+from asyncio.subprocess import Process
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -39,26 +40,42 @@ async def run_command(command: str, folder: Path, given: str, *, deadline_s: flo
         given: Its standard input.
         deadline_s: Seconds until it is killed.
     """
-    stdin = PIPE if given else DEVNULL
-    process = await asyncio.create_subprocess_shell(
-        command, cwd=folder, stdin=stdin, stdout=PIPE, stderr=STDOUT, start_new_session=True
-    )
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(given.encode("utf-8", "replace"))
+        stdin.seek(0)
+        # a pipe of our own: asyncio's own wait for a process would wait for whoever else holds its pipe open, too
+        ours, its = os.pipe()
+        reader, reading = await _reader(ours)
+        try:
+            process = await asyncio.create_subprocess_shell(
+                command, cwd=folder, stdin=stdin, stdout=its, stderr=its, start_new_session=True
+            )
+        except BaseException:
+            reading.close()
+            raise
+        finally:
+            os.close(its)
     printed = _Printed()
     status: int | None = None
     try:
-        async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as tasks:
-            tasks.create_task(_give(process, given))
-            tasks.create_task(printed.read(process))
-            status = await process.wait()
-            _kill(process)  # what it left behind would hold its output open
-    except TimeoutError:
-        status = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as tasks:
+                tasks.create_task(printed.read(reader))
+                status = await process.wait()
+                _kill(process)  # what it left behind would hold its output open
     finally:
         _kill(process)
-        with contextlib.suppress(ProcessLookupError):
-            await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]
+        await process.wait()
+        reading.close()
     return Ended(status, printed.text)
+
+
+async def _reader(pipe: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    reader = asyncio.StreamReader()
+    reading, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", 0)
+    )
+    return reader, reading
 
 
 class _Printed:
@@ -69,10 +86,8 @@ class _Printed:
         self._tail = b""
         self._missing = 0
 
-    async def read(self, process: Process) -> None:
-        if process.stdout is None:
-            return
-        while chunk := await process.stdout.read(_CHUNK_BYTES):
+    async def read(self, reader: asyncio.StreamReader) -> None:
+        while chunk := await reader.read(_CHUNK_BYTES):
             room = _KEPT_BYTES - len(self._head)
             self._head += chunk[:room]
             tail = self._tail + chunk[max(0, room) :]
@@ -83,17 +98,6 @@ class _Printed:
     def text(self) -> str:
         cut = f"\n[{self._missing} bytes are missing here]\n".encode() if self._missing else b""
         return (self._head + cut + self._tail).decode("utf-8", "replace")
-
-
-async def _give(process: Process, given: str) -> None:
-    if process.stdin is None:
-        return
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(given.encode("utf-8", "replace"))
-        await process.stdin.drain()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.close()
-        await process.stdin.wait_closed()
 
 
 def _kill(process: Process) -> None:
