@@ -154,6 +154,8 @@ class _Reading:
         self._after: list[Item] = []
         self._instructions: str | None = None
         self._sums_up = False
+        self._is_apart = False
+        """Whether the last request asked for a summary that the record has as such."""
         self._sent_back = 0
         self._terms: TermsSet | None = None
 
@@ -171,13 +173,14 @@ class _Reading:
 
     def _read_of_model(self, record: ModelRequest | ModelResponse | HistoryShortened | TermsSet | RunClosed) -> None:
         match record:
-            case ModelRequest(parameters=parameters):
+            case ModelRequest(parameters=parameters, purpose=purpose):
+                self._is_apart = purpose == "summary"
                 self._sums_up = parameters.get("tool_choice") == "none"
                 said_then = parameters.get("instructions")
                 self._instructions = said_then if isinstance(said_then, str) else None
             case ModelResponse(turn=turn, response=raw):
                 self._turns = turn
-                if not self._sums_up:
+                if not self._is_apart and not self._sums_up:
                     self._respond(raw)
             case HistoryShortened():
                 self._shorten(record)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, assert_never
+from typing import Final, Literal, Protocol, assert_never
 
 from pydantic import JsonValue
 
@@ -34,7 +34,7 @@ from cellwright.conversation import (
 from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, Finished, NotVerified, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
-from cellwright.estimate import tokens_of
+from cellwright.estimate import tokens_of_request
 from cellwright.history import Answer, History, user_item
 from cellwright.model.base import Call, Item, Model, Request, Response, Usage
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked
@@ -156,7 +156,7 @@ class Run:
             self._history,
             pictures=terms.sending.pictures,
             compact_at=terms.sending.compact_at,
-            ask=lambda items: self._send(items, may_call=False),
+            ask=lambda items: self._send(items, may_call=False, purpose="summary"),
             record=session.journal.append,
         )
         self._checking = Checking(
@@ -241,7 +241,7 @@ class Run:
         """Ask with the whole history, or with what is left of it where that is too long."""
         self._history.say(*self._unsent)
         self._unsent.clear()
-        await self._shortening.before_request(tokens_of((self._instructions, self._tools)))
+        await self._shortening.before_request(tokens_of_request(Request(self._instructions, (), self._tools)))
         while True:
             try:
                 return await self._send(self._history.items, may_call=may_call)
@@ -249,7 +249,9 @@ class Run:
                 if not await self._shortening.makes_room(error):
                     raise
 
-    async def _send(self, items: tuple[Item, ...], *, may_call: bool) -> Response:
+    async def _send(
+        self, items: tuple[Item, ...], *, may_call: bool, purpose: Literal["summary"] | None = None
+    ) -> Response:
         turn, journal = self.turns + 1, self._session.journal
         request = Request(self._instructions, items, self._tools, may_call)
         self._tell(TurnStarted(turn, self.meter.budget.turns))
@@ -259,6 +261,7 @@ class Run:
                 model=self._model.name,
                 parameters=self._model.parameters(request),
                 input=tuple(digest_of(item) for item in request.history),
+                purpose=purpose,
             )
         )
         began = time.monotonic()

@@ -25,7 +25,7 @@ your own summary, and the turn that comes after this. Write that summary now, fo
 the names of variables, files, pages and places on the screen that are still needed; what you saw and found out, with its \
 numbers and words; what failed, and why; what is left to do."""
 SUMMING_UP: Final = "summing_up"
-"""Topic of the note with what the model was asked for its summary with; it doesn't stay in the history."""
+"""Topic of the note with what the model was asked for its summary with; neither stays in the history."""
 
 _SUMMARY_CHARS: Final = 40_000
 _WORTH: Final = 4
@@ -70,9 +70,9 @@ class Shortening:
         """
         if self._pictures is not None and self._history.pictures > self._pictures.most:
             self._drop(self._pictures.kept)
-        if self._compact_at is None or beside + tokens_of(self._history.items) <= self._compact_at:
+        if self._compact_at is None or beside + sum(map(tokens_of, self._history)) <= self._compact_at:
             return
-        if tokens_of(self._history.summable) * _WORTH >= self._compact_at and not await self._sum_up():
+        if sum(map(tokens_of, self._history.summable)) * _WORTH >= self._compact_at and not await self._sum_up():
             self._compact_at = None  # it can't: it is not asked again and again
 
     async def makes_room(self, error: ModelError) -> bool:

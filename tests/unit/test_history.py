@@ -9,7 +9,6 @@ import pytest
 from tests.pictures import png
 
 from cellwright.errors import UsageError
-from cellwright.estimate import picture_tokens, tokens_of
 from cellwright.history import Answer, History, Pictures, user_item
 from cellwright.model.base import Item
 
@@ -168,10 +167,3 @@ def test_a_copy_goes_its_own_way() -> None:
 def test_steps_that_leave_nothing_or_go_nowhere_are_refused(most: int, kept: int) -> None:
     with pytest.raises(UsageError, match=f"Pictures {most}:{kept} cannot be"):
         Pictures(most, kept)
-
-
-def test_an_estimate_counts_words_and_patches() -> None:
-    assert picture_tokens(url(1)) == 45 * 32
-    assert picture_tokens("data:image/jpeg;base64,/9j/") == 45 * 32
-    assert tokens_of(words("x" * 40)) == 10
-    assert tokens_of([picture(1), {"type": "message", "content": [words("x" * 9)]}, 3, None]) == 45 * 32 + 3

@@ -191,6 +191,8 @@ class ModelRequest(Noted):
     """Everything that is sent but `input`: tools, instructions, budget, `previous_response_id`, ..."""
     input: tuple[Digest, ...] = ()
     """The input items in order, each by its digest; what is new among them stands in the records before."""
+    purpose: Literal["summary"] | None = None
+    """`summary`: its response takes the place of what came before, and isn't part of it; absent: it asks for the next turn."""
 
 
 class ModelResponse(Noted):
