@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -152,6 +153,18 @@ def test_there_is_nothing_to_sum_up_before_the_second_turn() -> None:
     assert History(TASK).summable == ()
     assert turns(1).summable == ()
     assert len(turns(1, 2).summable) == 3
+
+
+def test_shortening_leaves_every_call_and_every_word_of_the_model_as_they_came() -> None:
+    history = turns(1, 2, 3, 4)
+    sent = [item for item in history if item.get("type") != "function_call_output"]
+    history.drop_pictures(1)
+    assert [item for item in history if item.get("type") != "function_call_output"] == sent
+    history.sum_up("Three are done.")
+    called = [item for item in history if item.get("type") == "function_call"]
+    assert called == [sent[-1]]
+    assert json.loads(str(called[0]["arguments"])) == {}
+    assert [item.get("call_id") for item in history if item.get("type") == "function_call_output"] == ["c4"]
 
 
 def test_a_copy_goes_its_own_way() -> None:
