@@ -47,6 +47,8 @@ SENT_BACK: Final = "sent_back"
 """Topic of a note that says why a final answer is not taken."""
 TOLD: Final = frozenset({RESUMED, BUDGET, WRAP_UP, STUCK, STEERED, SENT_BACK})
 """Topics of notes that the model was told as they stand, each in a message of its own that went with the next request."""
+RESULT: Final = "result"
+"""Topic of a note with the result, as JSON; the model is not told."""
 CALL: Final = "call"
 """Topic of a note that is the answer to a call which was not executed."""
 

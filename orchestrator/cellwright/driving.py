@@ -24,6 +24,7 @@ from cellwright.budget import Budget, Meter
 from cellwright.checking import DEADLINE_S, MAX_SENT_BACK, Checking
 from cellwright.conversation import (
     CALL,
+    RESULT,
     SENT_BACK,
     Conversation,
     answer_item,
@@ -335,7 +336,7 @@ class Run:
         complaint = await self._checking.complaint(words)
         if complaint is None:
             if self.result is not None:
-                self._session.journal.append(records.Note(topic="result", text=json.dumps(self.result)))
+                self._session.journal.append(records.Note(topic=RESULT, text=json.dumps(self.result)))
             raise Finished(summary=words)
         if self._sent_back >= MAX_SENT_BACK:
             raise NotVerified(

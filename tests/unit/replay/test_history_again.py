@@ -19,11 +19,13 @@ from cellwright.model.base import Item, OnDelta, Request, Response
 from cellwright.record import Run, read_run
 from cellwright.record.records import HistoryShortened, ModelFailed, ModelRequest, Note
 from cellwright.record.stored import digest_of
+from cellwright.replay.fork import fork
 from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
+from cellwright.secrets import NONE
 from cellwright.session import Session
-from cellwright.terms import Sending
+from cellwright.terms import Checks, Sending
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, response, says
 
@@ -157,3 +159,17 @@ async def test_a_request_that_is_still_too_long_ends_the_run_with_the_servers_wo
     assert asked == [True, True, True, True, True, False, True], (
         "without the picture, then with a summary, and no more than that"
     )
+
+
+async def test_a_fork_has_nothing_of_what_the_model_was_told_and_left_out_after_its_last_cell() -> None:
+    turns = [calls(shows(1)), calls(shows(2)), calls(shows(3)), says("Done."), says("Done again."), says("3")]
+    sending, checks = Sending(pictures=Pictures(2, 1)), Checks(result_schema={"type": "integer"})
+    async with Session.open(driver="loop", task="Do all of it.", model="m", backend=FakeBackend()) as session:
+        terms = Terms(sending=sending, checks=checks)
+        outcome = await drive(session, Forgetful(turns, 1_000_000), "Do all of it.", terms=terms)
+    assert (outcome.status, outcome.result) == ("done", 3)
+    recorded = read_run(outcome.run_dir)
+    forked = conversation_of(read_run(fork(recorded, 3, secrets=NONE)))
+    assert (forked.sent.pictures, forked.after, forked.last_words, forked.sent_back) == (3, (), None, 0)
+    assert forked.terms is not None
+    assert forked.terms.pictures == "2:1"
