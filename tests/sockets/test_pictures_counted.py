@@ -20,7 +20,7 @@ from tests.pictures import png, shows
 
 from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
-from cellwright.estimate import patches
+from cellwright.estimate import picture_tokens
 from cellwright.history import Pictures
 from cellwright.loop import run
 from cellwright.model.tools import tools_for
@@ -71,7 +71,7 @@ def counted(bodies: list[Any]) -> Counted:
             broken += read != body["input"][: len(read)]
             read = body["input"]
         parts = [part for item in read if isinstance(item.get("output"), list) for part in item["output"]]
-        tokens.append(sum(patches(part["image_url"]) for part in parts if part["type"] == "input_image"))
+        tokens.append(sum(picture_tokens(part["image_url"]) for part in parts if part["type"] == "input_image"))
     return Counted(len(bodies), sum(len(json.dumps(body)) for body in bodies), tuple(tokens), broken)
 
 
