@@ -24,8 +24,10 @@ class Briefing:
     tools: tuple[Item, ...]
 
 
-def briefing(spec: Spec, languages: Sequence[Language], sending: Sending, checks: Checks) -> Briefing:
-    """Return what a model is told of a session made from this Spec.
+def briefing(
+    spec: Spec, languages: Sequence[Language], sending: Sending, checks: Checks, *, people: bool = False
+) -> Briefing:
+    """Return what a model is told of a session made from this Spec; `people`: whether somebody can be asked.
 
     Raises:
         UsageError: A prompt of the user's says what means nothing.
@@ -38,6 +40,7 @@ def briefing(spec: Spec, languages: Sequence[Language], sending: Sending, checks
         params=spec.params,
         languages=languages,
         pictures=sending.pictures is not None,
+        people=people,
         result_schema=checks.result_schema,
         prompts=sending.prompts,
     )

@@ -32,7 +32,9 @@ OF_BROWSER = ("chromium", "browser", "playwright", "page")
 def told(languages: tuple[str, ...], *, browser: bool) -> str:
     """Return all words that go with a request, in small letters, of a session that has all else."""
     more: dict[str, Any] = {"secrets": {"A": ("b.test",)}, "params": {"city": "Rome"}, "browser": browser}
-    said = instructions_for(["f.txt"], ["a.test"], languages=languages, pictures=True, result_schema={}, **more)  # type: ignore[arg-type]
+    said = instructions_for(
+        ["f.txt"], ["a.test"], languages=languages, pictures=True, people=True, result_schema={}, **more
+    )  # type: ignore[arg-type]
     tools = tools_for(languages, browser=browser, **SIZE)  # type: ignore[arg-type]
     return "\n".join([said, *(str(tool["description"]) for tool in tools)]).lower()
 

@@ -53,6 +53,7 @@ def instructions_for(
     params: Mapping[str, str] | None = None,
     languages: Sequence[Language] = ("python", "javascript"),
     pictures: bool = False,
+    people: bool = False,
     result_schema: JsonValue = None,
     prompts: Mapping[str, str] | None = None,
 ) -> str:
@@ -66,11 +67,12 @@ def instructions_for(
         params: Parameters of the run, with their values.
         languages: What the model may write.
         pictures: Whether old pictures are left out.
+        people: Whether somebody can be asked, by the tool `ask_user` and the helper of that name.
         result_schema: JSON schema that the final answer must satisfy; absent: it is free.
         prompts: Texts that take the place of ours, by the name of their file.
     """
     has = {"browser": browser, "files": files, "network": allow, "secrets": secrets, "params": params}
-    has |= {"pictures": pictures, "result": result_schema is not None}
+    has |= {"pictures": pictures, "people": people, "result": result_schema is not None}
     values = {
         "files": ", ".join(files),
         "allow": ", ".join(allow),

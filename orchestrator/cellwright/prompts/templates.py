@@ -22,7 +22,7 @@ NAMES: Final = (SYSTEM, *TOOLS)
 
 _LANGUAGES: Final = frozenset({"python", "javascript"})
 _FACTS: Final[Mapping[str, frozenset[str]]] = {
-    SYSTEM: _LANGUAGES | {"browser", "files", "network", "secrets", "params", "result", "pictures"},
+    SYSTEM: _LANGUAGES | {"browser", "files", "network", "secrets", "params", "result", "pictures", "people"},
     **dict.fromkeys(TOOLS, _LANGUAGES | {"browser"}),
 }
 _VALUES: Final[Mapping[str, frozenset[str]]] = {
