@@ -11,12 +11,15 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, Never
+from typing import Final, Never, Protocol
 
 from pydantic import JsonValue
 
 from cellwright.answer import answer, said
+from cellwright.conversation import RESULT
+from cellwright.endings import Finished, NotVerified
 from cellwright.outside import run_command
+from cellwright.record.records import Note, Record
 from cellwright.terms import Checks
 from cellwright.validity import not_valid
 from cellwright_kernel.wire import Cell, Language, Text
@@ -33,6 +36,16 @@ Executing = Callable[[str, Language], Awaitable[Cell]]
 """Executes a cell in the run's session."""
 
 
+class Recording(Protocol):
+    """What is asked of a journal."""
+
+    def append(self, record: Record) -> object:
+        """Keep a record; on disk when it returns."""
+
+    def would_hide(self, text: str) -> bool:
+        """Whether a text holds the value of a secret."""
+
+
 class Checking:
     """What is checked of one run's final answers.
 
@@ -40,16 +53,40 @@ class Checking:
         checks: What must hold.
         folder: The run's; a command is executed there.
         execute: Executes a cell.
-        would_hide: Whether a text holds the value of a secret.
+        journal: Where the result is kept, and what knows the values of secrets.
+        sent_back: How many answers went back to the model already.
     """
 
-    def __init__(self, checks: Checks, *, folder: Path, execute: Executing, would_hide: Callable[[str], bool]) -> None:
+    def __init__(
+        self, checks: Checks, *, folder: Path, execute: Executing, journal: Recording, sent_back: int = 0
+    ) -> None:
         self.result: JsonValue = None
         """The last result that had the right shape; absent when there is none."""
         self._checks = checks
         self._folder = folder
         self._execute = execute
-        self._would_hide = would_hide
+        self._journal = journal
+        self._sent_back = sent_back
+
+    async def finished(self, words: str) -> str:
+        """End the run if all that must hold does; else return what does not, as words to the model, a few times.
+
+        Raises:
+            Finished: All holds.
+            NotVerified: It does not, and the model was told often enough.
+        """
+        complaint = await self.complaint(words)
+        if complaint is None:
+            if self._checks.result_schema is not None:
+                self._journal.append(Note(topic=RESULT, text=json.dumps(self.result)))
+            raise Finished(summary=words)
+        if self._sent_back >= MAX_SENT_BACK:
+            raise NotVerified(
+                f"It was told {MAX_SENT_BACK} times what does not hold, and the last time was: {complaint}",
+                summary=words,
+            )
+        self._sent_back += 1
+        return complaint
 
     async def complaint(self, words: str) -> str | None:
         """Return what does not hold, as words to the model; None when all does."""
@@ -83,7 +120,7 @@ class Checking:
         if ended.status == 0:
             return None
         how = f"did not end within {DEADLINE_S:g} s" if ended.status is None else f"ended with status {ended.status}"
-        if self._would_hide(ended.text):
+        if self._journal.would_hide(ended.text):
             shown = "What it printed holds the value of a secret, and is left out."
         else:
             shown = f"It printed:\n{_cut(ended.text)}" if ended.text.strip() else "It printed nothing."

@@ -9,7 +9,6 @@ ways to end are one family of exceptions, so that the record is complete whichev
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,10 +20,9 @@ from pydantic import JsonValue
 from cellwright.answer import answer, said
 from cellwright.briefing import briefing
 from cellwright.budget import Budget, Meter
-from cellwright.checking import DEADLINE_S, MAX_SENT_BACK, Checking
+from cellwright.checking import DEADLINE_S, Checking
 from cellwright.conversation import (
     CALL,
-    RESULT,
     SENT_BACK,
     Conversation,
     answer_item,
@@ -33,7 +31,7 @@ from cellwright.conversation import (
     last_words_of,
 )
 from cellwright.deadlines import deadline_of
-from cellwright.endings import BudgetSpent, Finished, NotVerified, ResponseUnusable, RunEnded, Stopped, Stuck
+from cellwright.endings import BudgetSpent, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
 from cellwright.estimate import tokens_of_request
 from cellwright.history import Answer, History, user_item
@@ -161,9 +159,12 @@ class Run:
             record=session.journal.append,
         )
         self._checking = Checking(
-            terms.checks, folder=session.run_dir, execute=self._verify, would_hide=session.journal.would_hide
+            terms.checks,
+            folder=session.run_dir,
+            execute=self._verify,
+            journal=session.journal,
+            sent_back=begun.sent_back if begun else 0,
         )
-        self._sent_back = begun.sent_back if begun else 0
         self._unsent: list[Item] = []
         """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
@@ -220,7 +221,7 @@ class Run:
             self._history.answer(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
         self._history.say(*begun.after)
         if begun.last_words is not None:
-            await self._finish(begun.last_words)
+            self._say(await self._checking.finished(begun.last_words), SENT_BACK)
 
     async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Answer:
         one = checked(call, self._languages)
@@ -327,24 +328,9 @@ class Run:
     async def _finish_or_go_on(self, response: Response) -> None:
         """A message that is more than commentary finishes; commentary alone, or reasoning alone, means: go on."""
         if (summary := last_words_of(response)) is not None:
-            await self._finish(summary)
+            self._say(await self._checking.finished(summary), SENT_BACK)
             return
         self._count_idle("It neither called for anything nor finished, several times in a row.")
-
-    async def _finish(self, words: str) -> None:
-        """End as done, if all that the user wants to hold does; else tell the model what does not, a few times."""
-        complaint = await self._checking.complaint(words)
-        if complaint is None:
-            if self.result is not None:
-                self._session.journal.append(records.Note(topic=RESULT, text=json.dumps(self.result)))
-            raise Finished(summary=words)
-        if self._sent_back >= MAX_SENT_BACK:
-            raise NotVerified(
-                f"It was told {MAX_SENT_BACK} times what does not hold, and the last time was: {complaint}",
-                summary=words,
-            )
-        self._sent_back += 1
-        self._say(complaint, SENT_BACK)
 
     async def _verify(self, code: str, language: Language) -> Cell:
         """Execute a cell of the user's, which no call asked for."""

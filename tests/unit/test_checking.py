@@ -18,7 +18,7 @@ from cellwright.errors import UsageError
 from cellwright.loop import Outcome, run
 from cellwright.outside import run_command
 from cellwright.record import read_run
-from cellwright.record.records import Note
+from cellwright.record.records import Note, Record
 from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
@@ -200,6 +200,15 @@ async def test_a_cell_that_fails_in_the_session_goes_back_to_the_model() -> None
     assert "cell 2 in this session, ended error. It says:\nAssertionError: 41" in complaint
 
 
+class Silent:
+    """A journal that keeps nothing and knows no secret."""
+
+    def append(self, record: Record) -> None: ...
+
+    def would_hide(self, text: str) -> bool:  # noqa: ARG002 - it knows none
+        return False
+
+
 def cell(*texts: tuple[str, str], status: CellStatus = "ok") -> Cell:
     outputs = tuple(Text(text=text, source=source) for text, source in texts)  # type: ignore[arg-type]
     return Cell(
@@ -225,7 +234,7 @@ async def test_a_cell_holds_when_it_ends_well_and_its_value_is_not_false(ended: 
         return ended
 
     checks = Checks(verify_cell="check()", verify_language="javascript")
-    checking = Checking(checks, folder=Path(), execute=execute, would_hide=lambda _: False)
+    checking = Checking(checks, folder=Path(), execute=execute, journal=Silent())
     assert (await checking.complaint("Done.") is None) is holds
 
 
@@ -271,3 +280,8 @@ async def test_a_final_answer_that_was_not_judged_yet_is_judged_when_the_run_goe
 async def resumed(outcome: Outcome, model: ScriptedModel, **more: Any) -> Outcome:
     plan = plan_for(read_run(outcome.run_dir), "safe")
     return await resume_by_model(outcome.run_dir, plan, Given(), Driving(model=model, **more), backend=FakeBackend())
+
+
+async def test_a_result_of_null_is_recorded_as_one() -> None:
+    outcome, _ = await driven(says("null"), checks=Checks(result_schema={"type": "null"}))
+    assert (outcome.status, outcome.result, notes(outcome, "result")) == ("done", None, ["null"])
