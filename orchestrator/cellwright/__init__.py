@@ -17,22 +17,41 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from cellwright.errors import CellwrightError
+    from cellwright.history import Pictures
     from cellwright.loop import run
     from cellwright.record.reader import read_run
     from cellwright.sandbox.base import Limits, SecretSpec, Spec
     from cellwright.session import Session
+    from cellwright.terms import Checks, Sending
     from cellwright_kernel.wire import Cell, Image, Text
 
 __version__ = "0.1.0"
 
-__all__ = ["Cell", "CellwrightError", "Image", "Limits", "SecretSpec", "Session", "Spec", "Text", "read_run", "run"]
+__all__ = [
+    "Cell",
+    "CellwrightError",
+    "Checks",
+    "Image",
+    "Limits",
+    "Pictures",
+    "SecretSpec",
+    "Sending",
+    "Session",
+    "Spec",
+    "Text",
+    "read_run",
+    "run",
+]
 
 _HOME: Final = {
     "Cell": "cellwright_kernel.wire",
     "CellwrightError": "cellwright.errors",
+    "Checks": "cellwright.terms",
     "Image": "cellwright_kernel.wire",
     "Limits": "cellwright.sandbox.base",
+    "Pictures": "cellwright.history",
     "SecretSpec": "cellwright.sandbox.base",
+    "Sending": "cellwright.terms",
     "Session": "cellwright.session",
     "Spec": "cellwright.sandbox.base",
     "Text": "cellwright_kernel.wire",

@@ -2,23 +2,34 @@
 
 Flows in: a run. Flows out: the history as the model knows it, and the calls of its last response with the answers that are
 there. Decided here: which response is one to go on from; that what was lost of a cell is answered with what is known of it;
-that a response which nothing was done with is left out, so that the model is asked once more; and that one which only summed up does not
-finish the task.
+that a response which nothing was done with is left out, so that the model is asked once more; that one which only summed up does not
+finish the task; and that what was left out of the history is left out again by the same steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, assert_never, cast
 
 from pydantic import JsonValue
 
 from cellwright.answer import InputItem, answer, said
 from cellwright.endings import Refused, ResponseUnusable, RunEnded
+from cellwright.history import Answer, History, user_item
 from cellwright.model.base import Call, Item, Response, Usage, item_from
 from cellwright.record import Run, StoredCell
-from cellwright.record.records import CellOpened, CellRebuilt, ModelRequest, ModelResponse, Note
+from cellwright.record.records import (
+    CellOpened,
+    CellRebuilt,
+    HistoryShortened,
+    ModelRequest,
+    ModelResponse,
+    Note,
+    Record,
+    RunClosed,
+    TermsSet,
+)
 from cellwright.record.stored import digest_of, restored
 from cellwright_kernel.wire import Cell
 
@@ -32,8 +43,12 @@ STUCK: Final = "stuck"
 """Topic of a note that says that it gets nowhere."""
 STEERED: Final = "steered"
 """Topic of a note with what a person said meanwhile."""
-TOLD: Final = frozenset({RESUMED, BUDGET, WRAP_UP, STUCK, STEERED})
+SENT_BACK: Final = "sent_back"
+"""Topic of a note that says why a final answer is not taken."""
+TOLD: Final = frozenset({RESUMED, BUDGET, WRAP_UP, STUCK, STEERED, SENT_BACK})
 """Topics of notes that the model was told as they stand, each in a message of its own that went with the next request."""
+RESULT: Final = "result"
+"""Topic of a note with the result, as JSON; the model is not told."""
 CALL: Final = "call"
 """Topic of a note that is the answer to a call which was not executed."""
 PRICE: Final = "price"
@@ -52,13 +67,13 @@ _UNUSABLE: Final = {
 class Conversation:
     """How far a model has come with its task."""
 
-    history: tuple[Item, ...]
+    history: History
     """Up to its last response, with it."""
     turns: int = 0
     """Number of the last response that there was, usable or not."""
     calls: tuple[Call, ...] = ()
     """What the last response calls for; those that are answered among them."""
-    answers: Mapping[str, Item] = field(default_factory=dict)
+    answers: Mapping[str, Answer] = field(default_factory=dict)
     """Answers to them that are there, by the call's id."""
     after: tuple[Item, ...] = ()
     """What the model is told once all are answered."""
@@ -68,6 +83,20 @@ class Conversation:
     """With which it was asked; absent when it never was, or no server of the API was."""
     may_execute: bool = True
     """Whether a call that nothing was done about is executed now; else it is answered that it was not."""
+    sent_back: int = 0
+    """How many of its final answers were not taken since the run last began, or was resumed after an end."""
+    terms: TermsSet | None = None
+    """On what terms the model last drove; absent: on the usual ones."""
+
+    @property
+    def sent(self) -> History:
+        """What would be sent next, if it has every answer."""
+        history = self.history.copy()
+        for call in self.calls:
+            if call.call_id in self.answers:
+                history.answer(self.answers[call.call_id])
+        history.say(*self.after)
+        return history
 
 
 def conversation_of(run: Run) -> Conversation:
@@ -112,18 +141,13 @@ def answer_item(call: Call, items: Sequence[InputItem]) -> Item:
     return {"type": "function_call_output", "call_id": call.call_id, "output": cast("list[JsonValue]", list(items))}
 
 
-def user_item(text: str) -> Item:
-    """Return a message to the model, as the API has it."""
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": said(text)["text"]}]}
-
-
 class _Reading:
     """One run, read from its beginning to its end."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._cells = {cell.opened.number: cell for cell in run.stored_cells}
-        self._history: list[Item] = [] if run.info.task is None else [user_item(run.info.task)]
+        self._history = History() if run.info.task is None else History(user_item(run.info.task))
         self._last: Response | None = None
         self._turns = 0
         self._numbers: dict[str, int] = {}
@@ -140,45 +164,76 @@ class _Reading:
         """Whether the last request was to do so, and ended with that."""
         self._is_over = False
         """Whether the last response was such a summary."""
+        self._is_apart = False
+        """Whether the last request asked for a summary that the record has as such."""
+        self._sent_back = 0
+        self._terms: TermsSet | None = None
 
     def conversation(self) -> Conversation:
         for record in self._run.records:
-            match record:
-                case ModelRequest(parameters=parameters):
-                    self._sums_up = parameters.get("tool_choice") == "none"
-                    told = self._wrap_up is not None and record.input[-1:] == (digest_of(self._wrap_up),)
-                    self._wraps_up = self._sums_up and told
-                    said_then = parameters.get("instructions")
-                    self._instructions = said_then if isinstance(said_then, str) else None
-                case ModelResponse(turn=turn, response=raw):
-                    self._turns = turn
-                    if self._wraps_up or not self._sums_up:
-                        self._respond(raw)
-                case CellOpened(call_id=str(call_id), number=number):
-                    self._numbers[call_id] = number
-                case CellRebuilt(number=number) if record.status is not None:
-                    self._rebuilt[number] = record
-                case Note(topic="call", call_id=str(call_id), text=text):
-                    self._refused[call_id] = text
-                case Note(topic="call", text=text):  # of runs that were written before such notes had the id
-                    call_id, _, reason = text.partition(": ")
-                    self._refused[call_id] = reason
-                case Note(topic="task", text=text):
-                    self._history = [user_item(text)]
-                case Note(topic=str(topic), text=text) if topic in TOLD:
-                    self._after.append(user_item(text))
-                    self._wrap_up = self._after[-1] if topic == WRAP_UP else self._wrap_up
-                case _:
-                    pass
+            self._read(record)
+        return self._read_back()
+
+    def _read(self, record: Record) -> None:
+        match record:
+            case ModelRequest() | ModelResponse() | HistoryShortened() | TermsSet() | RunClosed():
+                self._read_of_model(record)
+            case _:
+                self._read_of_cells(record)
+
+    def _read_of_model(self, record: ModelRequest | ModelResponse | HistoryShortened | TermsSet | RunClosed) -> None:
+        match record:
+            case ModelRequest(parameters=parameters, purpose=purpose):
+                self._is_apart = purpose == "summary"
+                self._sums_up = parameters.get("tool_choice") == "none"
+                told = self._wrap_up is not None and record.input[-1:] == (digest_of(self._wrap_up),)
+                self._wraps_up = self._sums_up and told
+                said_then = parameters.get("instructions")
+                self._instructions = said_then if isinstance(said_then, str) else None
+            case ModelResponse(turn=turn, response=raw):
+                self._turns = turn
+                if not self._is_apart and (self._wraps_up or not self._sums_up):
+                    self._respond(raw)
+            case HistoryShortened():
+                self._shorten(record)
+            case TermsSet():
+                self._terms = record
+            case RunClosed():
+                self._sent_back = 0
+            case _:
+                assert_never(record)
+
+    def _read_of_cells(self, record: Record) -> None:
+        """Read what came of the calls of the last response, and what the model was told since."""
+        match record:
+            case CellOpened(call_id=str(call_id), number=number):
+                self._numbers[call_id] = number
+            case CellRebuilt(number=number) if record.status is not None:
+                self._rebuilt[number] = record
+            case Note(topic="call", call_id=str(call_id), text=text):
+                self._refused[call_id] = text
+            case Note(topic="call", text=text):  # of runs that were written before such notes had the id
+                call_id, _, reason = text.partition(": ")
+                self._refused[call_id] = reason
+            case Note(topic="task", text=text):
+                self._history = History(user_item(text))
+            case Note(topic=str(topic), text=text) if topic in TOLD:
+                self._told(topic, text)
+            case _:
+                pass
+
+    def _read_back(self) -> Conversation:
         calls = self._last.calls if self._last else ()
         return Conversation(
-            history=tuple(self._history),
+            history=self._history,
             turns=self._turns,
             calls=calls,
             answers=dict(self._answers(calls)),
             after=tuple(self._after),
             last_words=last_words_of(self._last) if self._last and not self._is_over else None,
             instructions=self._instructions,
+            sent_back=self._sent_back,
+            terms=self._terms,
         )
 
     def _respond(self, raw: JsonValue) -> None:
@@ -188,20 +243,41 @@ class _Reading:
             check_ids(response.calls)
         except RunEnded:
             return
-        self._history.extend(item for _, item in self._answers(self._last.calls if self._last else ()))
-        self._history.extend(self._after)
-        self._history.extend(item.raw for item in response.items)
-        self._last, self._after, self._is_over = response, [], self._sums_up
-        self._numbers, self._refused, self._rebuilt = {}, {}, {}
+        self._settle()
+        self._history.respond(item.raw for item in response.items)
+        self._last, self._is_over = response, self._sums_up
         if self._is_over:  # it was told so before it called
             self._refused = {call.call_id: _AFTER_THE_END for call in response.calls}
 
-    def _answers(self, calls: Sequence[Call]) -> Iterator[tuple[str, Item]]:
+    def _settle(self) -> None:
+        """Put into the history what came since the last response: its answers, and what the model was told."""
+        for _, answered in self._answers(self._last.calls if self._last else ()):
+            self._history.answer(answered)
+        self._history.say(*self._after)
+        self._last, self._after, self._is_over = None, [], False
+        self._numbers, self._refused, self._rebuilt = {}, {}, {}
+
+    def _told(self, topic: str, text: str) -> None:
+        self._after.append(user_item(text))
+        self._wrap_up = self._after[-1] if topic == WRAP_UP else self._wrap_up
+        if topic == SENT_BACK:  # it had not finished, then
+            self._settle()
+            self._sent_back += 1
+
+    def _shorten(self, record: HistoryShortened) -> None:
+        self._settle()
+        if record.pictures_kept is not None:
+            self._history.drop_pictures(record.pictures_kept)
+        if record.summary is not None:
+            self._history.sum_up(record.summary)
+
+    def _answers(self, calls: Sequence[Call]) -> Iterator[tuple[str, Answer]]:
         for call in calls:
-            if call.call_id in self._numbers:
-                yield call.call_id, answer_item(call, self._of_cell(self._cells[self._numbers[call.call_id]]))
+            number = self._numbers.get(call.call_id)
+            if number is not None:
+                yield call.call_id, Answer(answer_item(call, self._of_cell(self._cells[number])), number)
             elif call.call_id in self._refused:
-                yield call.call_id, answer_item(call, [said(self._refused[call.call_id])])
+                yield call.call_id, Answer(answer_item(call, [said(self._refused[call.call_id])]))
 
     def _of_cell(self, stored: StoredCell) -> list[InputItem]:
         cell = self._run.load(stored)

@@ -11,15 +11,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol, assert_never
+from typing import Final, Literal, assert_never
+
+from pydantic import JsonValue
 
 from cellwright.answer import answer, said
-from cellwright.budget import Budget, Meter
+from cellwright.briefing import briefing
+from cellwright.budget import Meter
+from cellwright.checking import DEADLINE_S, Checking
 from cellwright.conversation import (
     BUDGET,
     CALL,
     PRICE,
+    SENT_BACK,
     STUCK,
     WRAP_UP,
     Conversation,
@@ -27,16 +31,16 @@ from cellwright.conversation import (
     check_ids,
     check_usable,
     last_words_of,
-    user_item,
 )
 from cellwright.deadlines import deadline_of
-from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
+from cellwright.endings import BudgetSpent, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
-from cellwright.estimate import patches_of
+from cellwright.estimate import patches_of, tokens_of_request
+from cellwright.history import Answer, History, user_item
 from cellwright.model.base import Call, Item, Model, Request, Response, Usage
-from cellwright.model.tools import SUM_UP, Accepted, Rejected, checked, instructions_for, tools_for
+from cellwright.model.tools import SUM_UP, Accepted, Rejected, checked
 from cellwright.ongoing import ModelCall
-from cellwright.prices import Prices
+from cellwright.place import Place
 from cellwright.progress import (
     Arriving,
     CallRejected,
@@ -50,11 +54,10 @@ from cellwright.progress import (
     TurnStarted,
 )
 from cellwright.record import records
-from cellwright.record.run_info import RunEnd
 from cellwright.record.stored import digest_of
-from cellwright.running import OnEvent
-from cellwright.sandbox.base import Spec
-from cellwright.stuck import Patience, Watch
+from cellwright.shortening import Shortening
+from cellwright.stuck import Watch
+from cellwright.terms import Terms
 from cellwright_kernel.wire import Cell, Language
 
 MAX_IDLE_TURNS: Final = 3
@@ -67,47 +70,6 @@ _NOT_BEGUN: Final = (
     "Not executed: everything was stopped before this call was begun, and what had been done before it is not all there. "
     "Look at what is there, then send it again."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """On what terms a run is driven, whatever its task."""
-
-    budget: Budget = field(default_factory=Budget)
-    """What may be spent."""
-    languages: tuple[Language, ...] = ("python", "javascript")
-    """What the model may write: `exec_py`, `exec_js` or both are offered."""
-    patience: Patience = field(default_factory=Patience)
-    """How often the same may happen."""
-    prices: Prices = field(default_factory=Prices)
-    """What models cost."""
-
-
-class Recording(Protocol):
-    """What the loop asks of a journal."""
-
-    def append(self, record: records.Record) -> object:
-        """Keep a record; on disk when it returns."""
-
-
-class Place(Protocol):
-    """What the loop asks of a session."""
-
-    @property
-    def spec(self) -> Spec:
-        """What its sandbox was made from."""
-
-    @property
-    def journal(self) -> Recording:
-        """Where the run is recorded."""
-
-    async def execute(
-        self, code: str, *, language: Language, deadline_s: float | None, on_event: OnEvent | None, call: ModelCall
-    ) -> Cell:
-        """Execute one cell."""
-
-    def conclude(self, status: RunEnd, *, reason: str | None = None, summary: str | None = None) -> None:
-        """Say how the run ended."""
 
 
 class Run:
@@ -134,27 +96,33 @@ class Run:
         self._tell = on_progress
         self._languages = terms.languages
         self._begun = begun
-        self._history: list[Item] = [*begun.history] if begun else [user_item(task)]
-        spec = session.spec
-        self._instructions = (begun and begun.instructions) or instructions_for(
-            [path.name for path in spec.files],
-            spec.allow,
-            browser=spec.browser,
-            secrets={secret.name: secret.hosts for secret in spec.secrets},
-            params=spec.params,
+        self._history = begun.history.copy() if begun else History(user_item(task))
+        told = briefing(session.spec, terms.languages, terms.sending, terms.checks)
+        self._instructions = (begun and begun.instructions) or told.instructions
+        self._tools = told.tools
+        self._shortening = Shortening(
+            self._history,
+            pictures=terms.sending.pictures,
+            compact_at=terms.sending.compact_at,
+            ask=lambda items: self._send(items, may_call=False, purpose="summary"),
+            record=session.journal.append,
         )
-        self._tools = tools_for(
-            self._languages,
-            width=spec.width,
-            height=spec.height,
-            page_height=spec.viewport_height,
-            deadline_s=spec.cell_deadline_s,
-            limit_s=spec.longest_s,
+        self._checking = Checking(
+            terms.checks,
+            folder=session.run_dir,
+            execute=self._verify,
+            journal=session.journal,
+            sent_back=begun.sent_back if begun else 0,
         )
         self._unsent: list[Item] = []
         """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
         self._spent: str | None = None
+
+    @property
+    def result(self) -> JsonValue:
+        """What the final answer is, where it has a schema and satisfies it; else None."""
+        return self._checking.result
 
     async def go(self) -> RunEnded:
         """Go on until it has ended; return how. The session has been told."""
@@ -180,11 +148,12 @@ class Run:
             self._say(news, BUDGET)
         response = await self._ask(may_call=True)
         check_usable(response)
-        self._history.extend(item.raw for item in response.items)
+        self._history.respond(item.raw for item in response.items)
         if response.calls:
-            self._history.extend(await self._answers(response.calls))
+            for answered in await self._answers(response.calls):
+                self._history.answer(answered)
         else:
-            self._finish_or_go_on(response)
+            await self._finish_or_go_on(response)
 
     async def _end(self) -> RunEnded:
         """Go on until something ends it; return that."""
@@ -205,12 +174,12 @@ class Run:
         """Answer what the last response called for and nobody answered; finish, if it had finished."""
         are_good = all(isinstance(checked(call, self._languages), Accepted) for call in begun.calls)
         for call in begun.calls:
-            self._history.append(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
-        self._history.extend(begun.after)
+            self._history.answer(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
+        self._history.say(*begun.after)
         if begun.last_words is not None:
-            raise Finished(summary=begun.last_words)
+            self._say(await self._checking.finished(begun.last_words), SENT_BACK)
 
-    async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Item:
+    async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Answer:
         one = checked(call, self._languages)
         if isinstance(one, Rejected) or not are_good:
             return self._turned_down(one)
@@ -227,12 +196,26 @@ class Run:
         self._tell(Told(text))
 
     def _request(self, *, may_call: bool) -> Request:
-        self._history.extend(self._unsent)
+        self._history.say(*self._unsent)
         self._unsent.clear()
-        return Request(self._instructions, tuple(self._history), self._tools, may_call)
+        return Request(self._instructions, self._history.items, self._tools, may_call)
 
     async def _ask(self, *, may_call: bool) -> Response:
-        turn, journal, request = self.turns + 1, self._session.journal, self._request(may_call=may_call)
+        """Ask with the whole history, or with what is left of it where that is too long."""
+        self._request(may_call=may_call)
+        await self._shortening.before_request(tokens_of_request(Request(self._instructions, (), self._tools)))
+        while True:
+            try:
+                return await self._send(self._history.items, may_call=may_call)
+            except ModelError as error:
+                if not await self._shortening.makes_room(error):
+                    raise
+
+    async def _send(
+        self, items: tuple[Item, ...], *, may_call: bool, purpose: Literal["summary"] | None = None
+    ) -> Response:
+        turn, journal = self.turns + 1, self._session.journal
+        request = Request(self._instructions, items, self._tools, may_call)
         self._tell(TurnStarted(turn, self.meter.budget.turns))
         journal.append(
             records.ModelRequest(
@@ -241,6 +224,7 @@ class Run:
                 parameters=self._model.parameters(request),
                 input=tuple(digest_of(item) for item in request.history),
                 image_patches=patches_of(request.history),
+                purpose=purpose,
             )
         )
         began = time.monotonic()
@@ -259,7 +243,7 @@ class Run:
         self._tell(TurnArrived(turn, response.usage, self.usage, self.meter.cost))
         return response
 
-    async def _answers(self, calls: Sequence[Call]) -> list[Item]:
+    async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
         check_ids(calls)
         all_checked = [checked(call, self._languages) for call in calls]
@@ -270,7 +254,7 @@ class Run:
         self._idle_turns = 0
         return [await self._execute(one) for one in all_checked if isinstance(one, Accepted)]
 
-    def _turned_down(self, one: Accepted | Rejected) -> Item:
+    def _turned_down(self, one: Accepted | Rejected) -> Answer:
         match one:
             case Rejected(reason=reason):
                 return self._reject(one.call, reason)
@@ -279,12 +263,12 @@ class Run:
             case _:
                 assert_never(one)
 
-    def _reject(self, call: Call, reason: str) -> Item:
+    def _reject(self, call: Call, reason: str) -> Answer:
         self._session.journal.append(records.Note(topic=CALL, call_id=call.call_id, text=reason))
         self._tell(CallRejected(reason))
-        return answer_item(call, [said(reason)])
+        return Answer(answer_item(call, [said(reason)]))
 
-    async def _execute(self, accepted: Accepted) -> Item:
+    async def _execute(self, accepted: Accepted) -> Answer:
         self._spent = self._spent or self.meter.take_cell()
         if self._spent is not None:
             return self._reject(accepted.call, f"Not executed: the budget of this task is spent ({self._spent}).")
@@ -298,7 +282,7 @@ class Run:
         )
         self._tell(CellEnded(cell))
         self._watch.saw(cell)
-        return answer_item(accepted.call, answer(cell))
+        return Answer(answer_item(accepted.call, answer(cell)), cell.number)
 
     def _deadline_s(self, accepted: Accepted) -> float:
         """A cell may take as long as its code asks for, and is waited for here: that costs the model no turn."""
@@ -306,11 +290,26 @@ class Run:
         left = self.meter.seconds_left
         return wanted if left is None else max(1.0, min(left, wanted))
 
-    def _finish_or_go_on(self, response: Response) -> None:
+    async def _finish_or_go_on(self, response: Response) -> None:
         """A message that is more than commentary finishes; commentary alone, or reasoning alone, means: go on."""
         if (summary := last_words_of(response)) is not None:
-            raise Finished(summary=summary)
+            self._say(await self._checking.finished(summary), SENT_BACK)
+            return
         self._count_idle("It neither called for anything nor finished, several times in a row.")
+
+    async def _verify(self, code: str, language: Language) -> Cell:
+        """Execute a cell of the user's, which no call asked for."""
+        self._tell(CellStarted(language, code))
+        deadline_s = min(DEADLINE_S, self._session.spec.longest_s)
+        cell = await self._session.execute(
+            code,
+            language=language,
+            deadline_s=deadline_s,
+            on_event=lambda event: self._tell(CellWrote(event)),
+            call=None,
+        )
+        self._tell(CellEnded(cell))
+        return cell
 
     def _count_idle(self, reason: str) -> None:
         self._idle_turns += 1

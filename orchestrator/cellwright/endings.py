@@ -34,6 +34,12 @@ class Refused(RunEnded):
     status = "failed"
 
 
+class NotVerified(RunEnded):
+    """It said more than once that it was done, and what the user wants to hold does not."""
+
+    status = "failed"
+
+
 class ResponseUnusable(RunEnded):
     """There is nothing in the response to go on with, or no response."""
 

@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from cellwright.budget import Budget
 from cellwright.conversation import (
     Conversation,
 )
-from cellwright.driving import Run, Terms
+from cellwright.driving import Run
 from cellwright.errors import UsageError
 from cellwright.model.base import DEFAULT_MODEL, Model, Usage
 from cellwright.prices import read_prices
@@ -24,10 +26,14 @@ from cellwright.progress import (
     Progress,
     RunStarted,
 )
+from cellwright.prompts.templates import check_prompts
+from cellwright.record.records import TermsSet
 from cellwright.record.run_info import RunEnd
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.session import Session
 from cellwright.stuck import Patience
+from cellwright.terms import Checks, Sending, Terms, terms_record
+from cellwright.validity import check_schema
 from cellwright_kernel.wire import Language
 
 
@@ -51,6 +57,8 @@ class Outcome:
     did not say how many tokens a response had."""
     price: str | None = None
     """Which price that is, in words, and whose; absent when it is not known."""
+    result: JsonValue = None
+    """What the final answer is, where a schema was given and it satisfies it; else absent."""
 
 
 async def run(
@@ -67,6 +75,8 @@ async def run(
     backend: Backend | None = None,
     runs: Path | None = None,
     secrets: Mapping[str, str] | None = None,
+    sending: Sending | None = None,
+    checks: Checks | None = None,
 ) -> Outcome:
     """Have a model do a task in a sandbox of its own, and return how that ended. Its record is on disk then.
 
@@ -83,10 +93,12 @@ async def run(
         backend: A backend to use instead of the one that the Spec names.
         runs: Folder of the runs; absent: the user's own.
         secrets: The value of each secret that the Spec names.
+        sending: What is sent of what was said and done; absent: as usual.
+        checks: What must hold before it is done; absent: what the model says.
 
     Raises:
-        UsageError: The task is empty, a secret has no value, there is neither a key nor another server, or the user's table of
-            prices is none.
+        UsageError: The task is empty, the schema is none, a prompt says what means nothing, a secret has no value, there is neither
+            a key nor another server, or the user's table of prices is none.
         SandboxUnavailable: No sandbox could be started.
         asyncio.CancelledError: It was cancelled; the running cell was interrupted and the run closed as `cancelled`.
     """
@@ -97,7 +109,10 @@ async def run(
         languages=tuple(languages),
         patience=patience or Patience(),
         prices=await asyncio.to_thread(read_prices),
+        sending=sending or Sending(),
+        checks=checks or Checks(),
     )
+    _check(terms)
     asked = over_http(model, base_url, api_key) if isinstance(model, str) else model
     try:
         async with Session.open(
@@ -121,12 +136,16 @@ async def drive(
     """Have a model do a task in an open session; `begun`: how far one has come with it. Else as `run`."""
     tell = on_progress or _unwatched
     tell(RunStarted(session.run_id, session.run_dir, model.name))
-    driven = Run(session, model, task, terms=terms or Terms(), on_progress=tell, begun=begun)
+    terms = terms or Terms()
+    said = terms_record(terms.sending, terms.checks)
+    if said.model_copy(update={"at": ""}) != _before(begun).model_copy(update={"at": ""}):
+        session.journal.append(said)
+    driven = Run(session, model, task, terms=terms, on_progress=tell, begun=begun)
     end = await driven.go()
     return Outcome(
         session.run_id, session.run_dir, end.status, end.reason, end.summary,
         driven.turns, driven.meter.cells, driven.usage, driven.meter.cost,
-        driven.meter.price.words if driven.meter.price else None,
+        driven.meter.price.words if driven.meter.price else None, driven.result,
     )  # fmt: skip
 
 
@@ -135,6 +154,18 @@ def over_http(name: str, base_url: str | None, api_key: str | None) -> Model:
     from cellwright.model.responses import ResponsesModel  # noqa: PLC0415 - loads openai: 0.5 s
 
     return ResponsesModel(name, base_url=base_url, api_key=api_key)
+
+
+def _check(terms: Terms) -> None:
+    """Raise UsageError where the terms mean nothing: before anything starts."""
+    check_prompts(terms.sending.prompts)
+    if terms.checks.result_schema is not None:
+        check_schema(terms.checks.result_schema)
+
+
+def _before(begun: Conversation | None) -> TermsSet:
+    usual = terms_record(Sending(), Checks())
+    return (begun.terms if begun else None) or usual
 
 
 def _unwatched(_: Progress) -> None:

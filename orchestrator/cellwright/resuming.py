@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from cellwright.budget import Budget
 from cellwright.conversation import Conversation, conversation_of
-from cellwright.driving import Terms
 from cellwright.errors import UsageError
 from cellwright.loop import Outcome, drive, over_http
 from cellwright.model.base import Model
@@ -27,6 +26,7 @@ from cellwright.replay.plan import Plan
 from cellwright.replay.resume import Given, resume
 from cellwright.sandbox.base import Backend
 from cellwright.stuck import Patience
+from cellwright.terms import Terms, TermsGiven, terms_of
 from cellwright_kernel.wire import Language
 
 _SHOWN_CHARS: Final = 20_000
@@ -44,6 +44,8 @@ class Driving:
     """Counted from now on; absent: 20 turns."""
     patience: Patience | None = None
     """Counted from now on; absent: the usual one."""
+    terms: TermsGiven = field(default_factory=TermsGiven)
+    """What is to be otherwise than it was."""
     on_progress: OnProgress | None = None
 
 
@@ -74,16 +76,11 @@ async def resume_by_model(
         UsageError: The run has no task, or what `resume` and `run` raise it for. Nothing ran.
         JournalCorrupt, RecordError, SandboxUnavailable, SandboxLost: As `resume`.
     """
-    before = await asyncio.to_thread(read_run, folder)
-    task = before.info.task
+    recorded = await asyncio.to_thread(read_run, folder)
+    task = recorded.info.task
     if task is None:
-        raise UsageError(f"Run {before.info.run_id} has no task that a model could go on with. Nothing was started.")
-    terms = Terms(
-        budget=driving.budget or Budget(),
-        languages=languages_of(before),
-        patience=driving.patience or Patience(),
-        prices=await asyncio.to_thread(read_prices),
-    )
+        raise UsageError(f"Run {recorded.info.run_id} has no task that a model could go on with. Nothing was started.")
+    prices = await asyncio.to_thread(read_prices)
     named = driving.model
     asked = over_http(named, driving.base_url, driving.api_key) if isinstance(named, str) else named
     try:
@@ -92,11 +89,22 @@ async def resume_by_model(
         ) as resumed:
             on_words(resumed.words)
             begun = await asyncio.to_thread(_conversation, folder)
+            before = terms_of(begun.terms)
+            sending, checks = driving.terms.applied(*before)
+            if (sending, replace(checks, verify=None)) != before:
+                begun = replace(begun, instructions=None)  # what it was told then is no longer so
             return await drive(
                 resumed.session,
                 asked,
                 task,
-                terms=terms,
+                terms=Terms(
+                    budget=driving.budget or Budget(),
+                    languages=languages_of(recorded),
+                    patience=driving.patience or Patience(),
+                    prices=prices,
+                    sending=sending,
+                    checks=checks,
+                ),
                 on_progress=driving.on_progress,
                 begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),
             )

@@ -20,10 +20,12 @@ LAYERS = (
     ("pool",),  # it leases whole sessions
     ("session",),
     ("executor",),
-    ("screen", "attached", "closing", "ongoing"),
+    ("screen", "attached", "closing", "place"),  # what the loop asks of a session
+    ("ongoing",),
     ("lease",),
     ("browser_https",),
-    ("conversation",),
+    ("shortening", "briefing", "checking"),
+    ("conversation", "terms"),
     (
         "running",
         "secret_uses",
@@ -36,6 +38,7 @@ LAYERS = (
         "progress",
         "stuck",
         "spans",
+        "history",
     ),
     ("ledger",),  # what a run's record says that it cost
     ("record", "policy", "approval", "budget"),
@@ -43,7 +46,8 @@ LAYERS = (
     ("sandbox", "model"),
     ("egress",),
     ("secrets",),
-    ("answer",),
+    ("answer", "prompts"),
+    ("outside", "validity"),
     ("errors", "counted", "plain"),
 )
 """The outside's parts, from the top down; a part may import what stands below its line, and its own files."""

@@ -30,17 +30,19 @@ from cellwright.cli.model_options import ModelOptions, Who
 from cellwright.cli.option_groups import with_options
 from cellwright.cli.run import outcome_as_json
 from cellwright.cli.runs import RunArgument
+from cellwright.cli.term_options import TermOptions
 from cellwright.errors import UsageError
 from cellwright.plain import plain
 from cellwright.prices import read_prices
 from cellwright.record import Run, find_run, read_run
-from cellwright.record.records import CellRebuilt
+from cellwright.record.records import CellRebuilt, TermsSet
 from cellwright.replay.fork import fork
 from cellwright.replay.plan import Plan
 from cellwright.replay.replay import Again, spec_again
 from cellwright.replay.resume import Given, files_must_fit, must_be_resumable, resume
 from cellwright.secret_uses import secrets_of
 from cellwright.stuck import Patience
+from cellwright.terms import TermsGiven
 from cellwright_kernel.wire import Cell, Language
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def register(app: typer.Typer) -> None:
     app.command("fork")(fork_run)
 
 
-@with_options(given=AgainOptions, going_on=GoingOnOptions, who=ModelOptions, budget=BudgetOptions)
+@with_options(given=AgainOptions, going_on=GoingOnOptions, who=ModelOptions, budget=BudgetOptions, terms=TermOptions)
 def resume_run(
     run: RunArgument,
     *,
@@ -61,6 +63,7 @@ def resume_run(
     going_on: GoingOnOptions,
     who: ModelOptions,
     budget: BudgetOptions,
+    terms: TermOptions,
 ) -> None:
     """Go on with a run that has stopped, by a crash or otherwise, in a new sandbox that is brought to where the old one was.
 
@@ -77,13 +80,14 @@ def resume_run(
         given=_given(recorded, given, going_on.out),
         who=who.chosen(recorded.info.model) if by_model else None,
         spending=(budget.budget, budget.chosen_patience),
+        terms=terms.given,
         asked=going_on,
         language=going_on.language,
     )
     _go_on(recorded, going_on.plan(recorded), going)
 
 
-@with_options(given=AgainOptions, going_on=GoingOnOptions, who=ModelOptions, budget=BudgetOptions)
+@with_options(given=AgainOptions, going_on=GoingOnOptions, who=ModelOptions, budget=BudgetOptions, terms=TermOptions)
 def fork_run(
     run: RunArgument,
     task: Annotated[
@@ -95,6 +99,7 @@ def fork_run(
     going_on: GoingOnOptions,
     who: ModelOptions,
     budget: BudgetOptions,
+    terms: TermOptions,
 ) -> None:
     """Begin a new run with the first cells of another, brought back in a new sandbox; a model, or one cell, goes on.
 
@@ -117,6 +122,7 @@ def fork_run(
         given=kept_outside,
         who=who.chosen(recorded.info.model) if by_model else None,
         spending=(budget.budget, budget.chosen_patience),
+        terms=terms.given,
         asked=going_on,
         language=going_on.language,
         what_happened=words_of_fork(recorded, at, task),
@@ -138,6 +144,7 @@ class _Going:
     given: Given
     who: Who | None
     spending: tuple[Budget, Patience]
+    terms: TermsGiven
     asked: GoingOnOptions
     language: Language
     what_happened: str | None = None
@@ -152,6 +159,7 @@ def _go_on(recorded: Run, plan: Plan, going: _Going) -> None:
             status: str = "ok" if cell is None else cell.status
         else:
             live = Live(console)
+            _tell_of_verify(recorded, going.terms)
             outcome = run_to_its_end(_by_model(recorded, plan, going, going.who, console, live))
             status = "ok" if outcome.status == "done" else outcome.status
             if going.asked.as_json:
@@ -162,6 +170,16 @@ def _go_on(recorded: Run, plan: Plan, going: _Going) -> None:
         raise typer.Exit(INTERRUPTED) from None
     if status != "ok":
         raise typer.Exit(1)
+
+
+def _tell_of_verify(recorded: Run, terms: TermsGiven) -> None:
+    """Say that the command which verified the run is not executed: it may be somebody else's."""
+    before = next((record for record in reversed(recorded.records) if isinstance(record, TermsSet)), None)
+    if before is not None and before.verify is not None and terms.verify is None:
+        print(
+            f"cellwright: the run was verified by {plain(before.verify)}; it is not this time: --verify COMMAND does.",
+            file=sys.stderr,
+        )
 
 
 async def _by_model(
@@ -176,6 +194,7 @@ async def _by_model(
             api_key=server.api_key,
             budget=going.spending[0],
             patience=going.spending[1],
+            terms=going.terms,
             on_progress=live,
         )
         return await resume_by_model(

@@ -23,9 +23,11 @@ from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.live import Live
 from cellwright.cli.model_options import ModelOptions, Who
 from cellwright.cli.option_groups import with_options
+from cellwright.cli.term_options import TermOptions
 from cellwright.progress import OnProgress
 from cellwright.sandbox.base import Spec
 from cellwright.stuck import Patience
+from cellwright.terms import Checks, Sending
 from cellwright_kernel.wire import Language
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="run")(run)
 
 
-@with_options(asked=options.SpecOptions, who=ModelOptions, budget=BudgetOptions)
+@with_options(asked=options.SpecOptions, who=ModelOptions, budget=BudgetOptions, terms=TermOptions)
 def run(
     task: Annotated[str, typer.Argument(help="What is to be done; `-` reads standard input.")],
     lang: options.Languages = options.DEFAULT_LANGUAGES,
@@ -46,10 +48,12 @@ def run(
     asked: options.SpecOptions,
     who: ModelOptions,
     budget: BudgetOptions,
+    terms: TermOptions,
 ) -> None:
     """Have a model do a task on a desktop of its own, and show it while it happens."""
     spec, secrets = asked.spec(), asked.secret_values()
     languages, chosen = options.languages_from(lang), who.chosen()
+    sending, checks = terms.given.applied(Sending(), Checks())
     live = Live(Console(file=sys.stderr if json_ else sys.stdout, quiet=json_))
     words = sys.stdin.read() if task == "-" else task
     try:
@@ -61,6 +65,8 @@ def run(
                 secrets=secrets,
                 spending=(budget.budget, budget.chosen_patience),
                 languages=languages,
+                sending=sending,
+                checks=checks,
                 on_progress=live,
             )
         )
@@ -82,6 +88,8 @@ async def _run(
     secrets: dict[str, str],
     spending: tuple[Budget, Patience],
     languages: tuple[Language, ...],
+    sending: Sending,
+    checks: Checks,
     on_progress: OnProgress,
 ) -> Outcome:
     from cellwright import loop  # noqa: PLC0415 - see above
@@ -97,6 +105,8 @@ async def _run(
             budget=spending[0],
             patience=spending[1],
             languages=languages,
+            sending=sending,
+            checks=checks,
             on_progress=on_progress,
         )
 

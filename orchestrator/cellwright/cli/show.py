@@ -129,9 +129,8 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
         case records.FileWritten() | records.FileDeleted():
             did = "written" if isinstance(record, records.FileWritten) else "deleted"
             yield Text(_one_line(f"file {did}: {record.path}"))
-        case records.Note() | records.CellRebuilt():
-            words = f"note: {record.text}" if isinstance(record, records.Note) else _rebuilt(record)
-            yield Text(_one_line(words), style="yellow")
+        case records.Note() | records.CellRebuilt() | records.HistoryShortened():
+            yield Text(_one_line(_noted(record)), style="yellow")
         case records.SessionOpened() | records.SessionClosed():
             yield from _session(record)
         case records.RunClosed():
@@ -145,10 +144,23 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
             | records.RequestSent()
             | records.Screen()
             | records.ModelRequest()
+            | records.TermsSet()
         ):
             return  # shown with their cell, or not at all
         case _:
             assert_never(record)
+
+
+def _noted(record: records.Note | records.CellRebuilt | records.HistoryShortened) -> str:
+    match record:
+        case records.Note():
+            return f"note: {record.text}"
+        case records.CellRebuilt():
+            return _rebuilt(record)
+        case records.HistoryShortened(how="pictures"):
+            return f"from here on {counted(record.pictures_dropped, 'older picture')} no longer sent"
+        case records.HistoryShortened():
+            return f"from here on a summary is sent instead of what came before: {record.summary}"
 
 
 def _rebuilt(record: records.CellRebuilt) -> str:

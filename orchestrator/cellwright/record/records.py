@@ -13,6 +13,8 @@ from pydantic import Field, TypeAdapter
 
 from cellwright.record.noted import Noted
 from cellwright.record.run_info import RunEnd
+from cellwright.record.sent import HistoryShortened as HistoryShortened  # noqa: PLC0414 - one of the records
+from cellwright.record.sent import TermsSet as TermsSet  # noqa: PLC0414 - one of the records
 from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, StoredOutput
 from cellwright.record.way_out import Egress as Egress  # noqa: PLC0414 - one of the records
 from cellwright.record.way_out import EgressMore as EgressMore  # noqa: PLC0414 - one of the records
@@ -191,6 +193,8 @@ class ModelRequest(Noted):
     """The input items in order, each by its digest; what is new among them stands in the records before."""
     image_patches: int | None = None
     """Patches of 32 by 32 pixels of the pictures in them, by what the pictures' headers say; absent: they were not counted."""
+    purpose: Literal["summary"] | None = None
+    """`summary`: its response takes the place of what came before, and isn't part of it; absent: it asks for the next turn."""
 
 
 class ModelResponse(Noted):
@@ -287,6 +291,8 @@ Record: TypeAlias = (
     | ModelRequest
     | ModelResponse
     | ModelFailed
+    | HistoryShortened
+    | TermsSet
     | Egress
     | EgressMore
     | RequestSent

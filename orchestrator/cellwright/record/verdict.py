@@ -28,6 +28,7 @@ from cellwright.record.records import (
     Exchanged,
     FileDeleted,
     FileWritten,
+    HistoryShortened,
     KernelRestarted,
     LateOutput,
     ModelFailed,
@@ -40,6 +41,7 @@ from cellwright.record.records import (
     Screen,
     SessionClosed,
     SessionOpened,
+    TermsSet,
 )
 from cellwright.record.run_info import Head, RunInfo
 from cellwright.record.stored import Recorded, StoredImage, StoredText
@@ -193,7 +195,7 @@ def blobs_of(record: Record) -> Iterator[str]:
             return
         case Exchanged():
             yield from (body.sha256 for body in (record.request_body, record.body) if body.kept and body.size_bytes)
-        case Egress() | EgressMore() | RequestSent() | RunClosed():
+        case Egress() | EgressMore() | RequestSent() | RunClosed() | HistoryShortened() | TermsSet():
             return
         case _:
             assert_never(record)

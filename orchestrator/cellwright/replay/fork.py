@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from cellwright import __version__
-from cellwright.conversation import TASK, TOLD
+from cellwright.conversation import RESULT, TASK, TOLD
 from cellwright.counted import counted
 from cellwright.errors import UsageError
 from cellwright.record import Journal, Run, new_run_id, runs_folder
 from cellwright.record.records import (
     CellClosed,
     CellOpened,
+    HistoryShortened,
     ModelFailed,
     ModelRequest,
     ModelResponse,
@@ -30,10 +31,13 @@ from cellwright.record.records import (
 from cellwright.record.run_info import Driver, RunInfo
 from cellwright.record.verdict import blobs_of
 from cellwright.secrets import Secrets
+from cellwright.shortening import SUMMING_UP
 
 _GOES_ON: Final = (CellOpened, SessionOpened, SessionClosed, RunClosed)
-_OF_MODEL: Final = (ModelRequest, ModelResponse, ModelFailed)
-"""What the model was asked and said next stands between, while the cell's screen was taken."""
+_OF_MODEL: Final = (ModelRequest, ModelResponse, ModelFailed, HistoryShortened)
+"""What the model was asked and said next, and what was left out for it, stands between, while the cell's screen was taken."""
+_TO_MODEL: Final = TOLD | {SUMMING_UP, RESULT}
+"""Topics of notes on what the model was told next."""
 
 
 def fork(
@@ -103,4 +107,4 @@ def _shared(run: Run, at: int) -> tuple[Record, ...]:
 
 def _is_of_model(record: Record) -> bool:
     """Whether it is what the model was asked, told or said."""
-    return isinstance(record, _OF_MODEL) or (isinstance(record, Note) and record.topic in TOLD)
+    return isinstance(record, _OF_MODEL) or (isinstance(record, Note) and record.topic in _TO_MODEL)

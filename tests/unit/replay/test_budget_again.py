@@ -49,8 +49,7 @@ def must_read_back(run: Run) -> int:
     asked = [(place, one) for place, one in enumerate(run.records) if isinstance(one, ModelRequest)]
     for place, request in asked:
         read = conversation_of(replace(run, lines=run.lines[:place]))
-        items = [*read.history, *(read.answers[call.call_id] for call in read.calls), *read.after]
-        assert tuple(digest_of(item) for item in items) == request.input
+        assert tuple(digest_of(item) for item in read.sent) == request.input
     return len(asked)
 
 
@@ -160,5 +159,5 @@ async def test_only_the_summary_that_a_spent_budget_asked_for_is_read_back():
     last = max(place for place, one in enumerate(whole.records) if isinstance(one, ModelRequest))
     other = whole.records[last].model_copy(update={"input": whole.records[last].input[:-1]})  # type: ignore[union-attr]
     lines = [replace(line, record=other) if place == last else line for place, line in enumerate(whole.lines)]
-    history = str(conversation_of(replace(whole, lines=tuple(lines))).history)
+    history = str(conversation_of(replace(whole, lines=tuple(lines))).history.items)
     assert ("Half." in history, "More." in history) == (True, False)

@@ -189,8 +189,7 @@ async def test_history_is_read_back_as_it_was_sent(outside: Outside, tmp_path: P
         assert len(asked) >= 5
         for place, request in asked:
             read = conversation_of(replace(run, lines=run.lines[:place]))
-            items = [*read.history, *(read.answers[call.call_id] for call in read.calls), *read.after]
-            assert tuple(digest_of(item) for item in items) == request.input
+            assert tuple(digest_of(item) for item in read.sent) == request.input
 
 
 async def test_model_that_had_spent_its_budget_goes_on_where_it_was(outside: Outside) -> None:
