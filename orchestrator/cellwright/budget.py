@@ -146,6 +146,11 @@ class Meter:
         """Return whether the request for a summary fits into what was kept back for it."""
         return self._fits(self._known.expected(request) + _TOLD_TOKENS, self._longest_output) is None
 
+    def may_shorten(self, request: Request) -> bool:
+        """Return whether a summary of the history, made with such a request, fits besides the turn and the end behind it."""
+        put_in = self._known.expected(request) + _TOLD_TOKENS
+        return self._fits(2 * put_in, 2 * self._longest_output, put_in) is None
+
     def took(self, request: Request, response: Response) -> None:
         """Count what a response says that it used; of a server that says nothing, what it is taken to have used."""
         used = response.usage

@@ -104,7 +104,7 @@ class Run:
             self._history,
             pictures=terms.sending.pictures,
             compact_at=terms.sending.compact_at,
-            ask=lambda items: self._send(items, may_call=False, purpose="summary"),
+            ask=self._summary,
             record=session.journal.append,
         )
         self._checking = Checking(
@@ -203,13 +203,20 @@ class Run:
     async def _ask(self, *, may_call: bool) -> Response:
         """Ask with the whole history, or with what is left of it where that is too long."""
         self._request(may_call=may_call)
-        await self._shortening.before_request(tokens_of_request(Request(self._instructions, (), self._tools)))
+        if may_call:  # behind the last words there is nothing that a shorter history would be good for
+            await self._shortening.before_request(tokens_of_request(Request(self._instructions, (), self._tools)))
         while True:
             try:
                 return await self._send(self._history.items, may_call=may_call)
             except ModelError as error:
                 if not await self._shortening.makes_room(error):
                     raise
+
+    async def _summary(self, items: tuple[Item, ...]) -> Response | None:
+        """Ask for a summary of the history, where the budget holds that."""
+        if not self.meter.may_shorten(Request(self._instructions, items, self._tools, may_call=False)):
+            return None
+        return await self._send(items, may_call=False, purpose="summary")
 
     async def _send(
         self, items: tuple[Item, ...], *, may_call: bool, purpose: Literal["summary"] | None = None

@@ -40,7 +40,7 @@ class Shortening:
         history: The history.
         pictures: How many pictures are sent; absent: all.
         compact_at: Estimated tokens of a request above which the model sums up first; absent: it never does so by itself.
-        ask: Asks the model with these items, without calls.
+        ask: Asks the model with these items, without calls; gives None where the budget does not hold that.
         record: Keeps a record.
     """
 
@@ -50,7 +50,7 @@ class Shortening:
         *,
         pictures: Pictures | None,
         compact_at: int | None,
-        ask: Callable[[tuple[Item, ...]], Awaitable[Response]],
+        ask: Callable[[tuple[Item, ...]], Awaitable[Response | None]],
         record: Callable[[Record], object],
     ) -> None:
         self._history = history
@@ -101,6 +101,8 @@ class Shortening:
             return False
         self._record(Note(topic=SUMMING_UP, text=SUM_UP))
         response = await self._ask((*self._history.before_last_turn, user_item(SUM_UP)))
+        if response is None:
+            return False
         try:
             check_usable(response)
         except RunEnded:

@@ -11,7 +11,6 @@ from tests.spending import DIME, DIMES, used
 
 from cellwright.budget import ANSWER_TOKENS, OUTPUT_TOKENS, Budget, Meter
 from cellwright.conversation import user_item
-from cellwright.driving import Terms
 from cellwright.errors import ModelError, UsageError
 from cellwright.loop import Outcome, drive, run
 from cellwright.model.base import Request, Response, Usage
@@ -20,6 +19,7 @@ from cellwright.progress import Noted, Progress
 from cellwright.record import read_run
 from cellwright.record.records import ModelRequest, Note
 from cellwright.session import Session
+from cellwright.terms import Sending, Terms
 from cellwright.testing.clock import FakeClock
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, response, says
@@ -308,3 +308,17 @@ async def test_calls_beside_a_spent_cell_are_answered_without_being_executed():
     outcome, model = await driven([both, says(SUMMARY)], Budget(cells=1))
     assert (outcome.status, outcome.cells, outcome.summary) == ("budget", 1, SUMMARY)
     assert [number for number, _ in told(model)] == [2], "only that it is spent: what is left is nothing"
+
+
+@pytest.mark.parametrize(("tokens", "asked", "status"), [(100_000, [False, True], "done"), (38_000, [False], "budget")])
+async def test_a_history_is_summed_up_to_go_on_with_it_and_not_for_the_last_words(
+    tokens: int, asked: list[bool], status: str
+):
+    turns = [used(calls(f"log('{'x' * 11_000}')"), 2_000 + 3_000 * number, 200) for number in range(3)]
+    rest = [used(says("Long texts were logged."), 8_000, 100), used(says("Done."), 6_000, 100)][: len(asked)]
+    model = ScriptedModel([*turns, *rest])
+    terms = Terms(budget=Budget(tokens=tokens), prices=DIMES, sending=Sending(compact_at=14_000))
+    async with Session.open(driver="loop", task="Do it.", model=model.name, backend=FakeBackend()) as session:
+        outcome = await drive(session, model, "Do it.", terms=terms)
+    assert [request.may_call for request in model.requests] == [True, True, True, *asked]
+    assert (outcome.status, outcome.usage.total_tokens <= tokens) == (status, True)

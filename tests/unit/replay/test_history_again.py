@@ -11,7 +11,6 @@ from tests.unit.replay.stopped import cut, must_be_legal
 
 from cellwright.budget import Budget
 from cellwright.conversation import RESUMED, conversation_of, user_item
-from cellwright.driving import Terms
 from cellwright.errors import ModelError
 from cellwright.estimate import tokens_of
 from cellwright.history import Pictures
@@ -26,7 +25,7 @@ from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
 from cellwright.secrets import NONE
 from cellwright.session import Session
-from cellwright.terms import Checks, Sending
+from cellwright.terms import Checks, Sending, Terms
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, response, says
 
