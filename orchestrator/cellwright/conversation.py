@@ -22,7 +22,17 @@ from cellwright.record.stored import restored
 from cellwright_kernel.wire import Cell
 
 RESUMED: Final = "resumed"
-"""Topic of a note that the model was told as it stands, in a message of its own."""
+"""Topic of the note that says what became of a run that was taken up again."""
+BUDGET: Final = "budget"
+"""Topic of a note on how much of the budget is left."""
+WRAP_UP: Final = "wrap_up"
+"""Topic of the note that asks for a summary, since the budget is spent."""
+STUCK: Final = "stuck"
+"""Topic of a note that says that it gets nowhere."""
+STEERED: Final = "steered"
+"""Topic of a note with what a person said meanwhile."""
+TOLD: Final = frozenset({RESUMED, BUDGET, WRAP_UP, STUCK, STEERED})
+"""Topics of notes that the model was told as they stand, each in a message of its own that went with the next request."""
 CALL: Final = "call"
 """Topic of a note that is the answer to a call which was not executed."""
 
@@ -144,7 +154,7 @@ class _Reading:
                     self._refused[call_id] = reason
                 case Note(topic="task", text=text):
                     self._history = [user_item(text)]
-                case Note(topic="resumed", text=text):
+                case Note(topic=str(topic), text=text) if topic in TOLD:
                     self._after.append(user_item(text))
                 case _:
                     pass

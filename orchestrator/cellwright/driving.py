@@ -38,6 +38,7 @@ from cellwright.progress import (
     CellStarted,
     CellWrote,
     OnProgress,
+    Told,
     TurnArrived,
     TurnStarted,
 )
@@ -137,6 +138,8 @@ class Run:
             deadline_s=spec.cell_deadline_s,
             limit_s=spec.longest_s,
         )
+        self._unsent: list[Item] = []
+        """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
         self._spent: str | None = None
 
@@ -197,8 +200,16 @@ class Run:
         self._session.conclude(end.status, reason=end.reason, summary=end.summary)
         return end
 
+    def _say(self, text: str, topic: str) -> None:
+        """Tell the model something with the next request, in a message of its own; the topic is one of `TOLD`."""
+        self._session.journal.append(records.Note(topic=topic, text=text))
+        self._unsent.append(user_item(text))
+        self._tell(Told(text))
+
     async def _ask(self, *, may_call: bool) -> Response:
         turn, journal = self.turns + 1, self._session.journal
+        self._history.extend(self._unsent)
+        self._unsent.clear()
         request = Request(self._instructions, tuple(self._history), self._tools, may_call)
         self._tell(TurnStarted(turn, self.meter.budget.turns))
         journal.append(

@@ -52,6 +52,13 @@ class TurnArrived:
 
 
 @dataclass(frozen=True)
+class Told:
+    """The model is told something with the next request, besides the answers to its calls."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class CallRejected:
     """A call was answered without being executed."""
 
@@ -81,7 +88,7 @@ class CellEnded:
 
 
 Progress: TypeAlias = (
-    RunStarted | TurnStarted | Arriving | TurnArrived | CallRejected | CellStarted | CellWrote | CellEnded
+    RunStarted | TurnStarted | Arriving | TurnArrived | Told | CallRejected | CellStarted | CellWrote | CellEnded
 )
 
 OnProgress = Callable[[Progress], None]

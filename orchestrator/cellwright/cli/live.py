@@ -27,6 +27,7 @@ from cellwright.progress import (
     CellWrote,
     Progress,
     RunStarted,
+    Told,
     TurnArrived,
     TurnStarted,
 )
@@ -67,6 +68,8 @@ class Live:
             case TurnArrived():
                 self._item = None
                 self._page.line(f"{_tokens(progress.usage)} · {progress.total.total_tokens:,} in all", "dim")
+            case Told():
+                self._page.line(f"told: {plain(progress.text)}", "yellow")
             case CallRejected():
                 self._page.line(f"not executed: {plain(progress.reason)}", "yellow")
             case CellStarted():
