@@ -143,6 +143,11 @@ class Kernels:
         return cell
 
     @property
+    def running(self) -> RunningCell | None:
+        """The cell that runs; None between cells."""
+        return self._running
+
+    @property
     def executing(self) -> int | None:
         """Number of the cell that runs; None between cells."""
         return None if self._running is None else self._running.request.number

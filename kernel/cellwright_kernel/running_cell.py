@@ -17,6 +17,7 @@ from cellwright_kernel import sentences
 from cellwright_kernel.deadline import Clock, Ladder
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.wire import CellStatus, ClosedEvent, Event, Execute, HeartbeatEvent, SecretAskedEvent
+from cellwright_kernel.wire_people import QUESTIONS, PersonAskedEvent, QuestionDroppedEvent
 
 End = Literal["finished", "kernel_died", "given_up"]
 
@@ -78,6 +79,7 @@ class RunningCell:
         self._messages = 0
         self._last_word: str | None = None
         self._questions: list[Event] = []
+        self._asked_people = 0
         self._closed: ClosedEvent | None = None
         self._over = asyncio.Event()
 
@@ -115,6 +117,23 @@ class RunningCell:
         """Have the outside asked for a secret."""
         self._questions.append(question)
         return True
+
+    def ask_person(self, question: PersonAskedEvent) -> str | None:
+        """Have the outside ask a person, and hold the deadline until `asks_no_longer`; or return why not, as a sentence."""
+        if self.ladder.is_climbed:
+            return "This cell is being ended, so nobody was asked."
+        self._asked_people += 1
+        if self._asked_people > QUESTIONS:
+            return f"One cell may ask a person {QUESTIONS} times. Nobody was asked this time. Ask for several things at once."
+        self.ladder.hold()
+        self._questions.append(question)
+        return None
+
+    def asks_no_longer(self, number: int, *, was_answered: bool) -> None:
+        """Let the deadline run on: a person has answered, or nobody in here waits for it any more."""
+        self.ladder.release()
+        if not was_answered:
+            self._questions.append(QuestionDroppedEvent(number=number))
 
     def end(self, end: End) -> None:
         """Say how it ended; the first word counts."""

@@ -13,10 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from cellwright.asking import Patience
 from cellwright.deadlines import too_long
 from cellwright.errors import CellwrightError, SandboxLost
 from cellwright.lease import Lease
 from cellwright.ongoing import ModelCall, Ongoing
+from cellwright.people import People
+from cellwright.questions import Questions
 from cellwright.record.journal import Journal
 from cellwright.record.records import CellOpened
 from cellwright.running import OnEvent, RunningCell, not_executable
@@ -40,13 +43,17 @@ class Executor:
         given: The lease of its sandbox.
         journal: Where cells are recorded.
         uses: Answers what cells ask about secrets.
+        people: Who can be asked.
         touch: Called when a cell has ended.
     """
 
-    def __init__(self, given: Lease, journal: Journal, uses: SecretUses, touch: Callable[[], None]) -> None:
+    def __init__(
+        self, given: Lease, journal: Journal, uses: SecretUses, people: People, touch: Callable[[], None]
+    ) -> None:
         self._lease = given
         self._journal = journal
         self._secret_uses = uses
+        self._people = people
         self._touch = touch
         self.screen = Screen(given, journal)
         """What its cells have shown there."""
@@ -77,11 +84,11 @@ class Executor:
                 running.still_starting()
             elif (fault := self._not_to_be_posted(ongoing.cell)) is not None:
                 running.refused(fault)
-            elif ongoing.is_unwanted:
+            elif ongoing.unwanted.is_set():
                 running.not_posted()
             else:
                 left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
-                await self._post(ongoing, left_s, named_s=deadline_s)
+                await self._post(ongoing, left_s, named_s=deadline_s, journal=self._journal)
             if self.is_over:
                 running.closed_with_its_session()
             cell = running.close(ongoing.cell, duration_ms=round((time.monotonic() - started) * 1000))
@@ -105,7 +112,7 @@ class Executor:
             if (fault := self._not_to_be_posted(ongoing.cell)) is not None:
                 running.refused(fault)
             else:
-                await self._post(ongoing, deadline_s, named_s=deadline_s)
+                await self._post(ongoing, deadline_s, named_s=deadline_s, journal=None)
             return running.close(ongoing.cell, duration_ms=round((time.monotonic() - started) * 1000))
         finally:
             self._touch()
@@ -143,14 +150,26 @@ class Executor:
         """Return why no kernel is to get its code, as a sentence; None when there is no reason."""
         return not_executable(cell.code) or too_long(cell.code, cell.language, self._lease.spec)
 
-    async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float) -> None:
-        running = ongoing.running
+    async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float, journal: Journal | None) -> None:
+        """Post a cell and see it through; without a journal it is one of the record, and people are not asked."""
+        running, door = ongoing.running, self._lease.sandbox.door
         waited_s = LADDER_S + GRACE_S
         request = ongoing.posted(deadline_s=deadline_s, named_s=named_s, waited_s=waited_s)
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
-            async with asyncio.timeout(deadline_s + waited_s):
-                async for event in self._secret_uses.answered(self._lease.sandbox.door, request):
+            async with (
+                asyncio.timeout(deadline_s + waited_s) as limit,
+                Questions.of(
+                    self._people,
+                    journal,
+                    door,
+                    request.number,
+                    patience=Patience(limit),
+                    on_waiting=ongoing.asks_people,
+                ) as questions,
+            ):
+                async for event in self._secret_uses.answered(door, request):
+                    questions.take(event)
                     running.take(event)
         except (SandboxLost, TimeoutError) as error:
             self._lose(running, str(error) or "The kernel host did not answer in time.")

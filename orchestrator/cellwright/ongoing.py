@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cellwright.errors import RecordError, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease
@@ -26,6 +26,10 @@ _FIRST_NOTE_S: Final = 30.0
 """Seconds after which the journal first says what a running cell has shown; each next note comes after twice as long."""
 _MOST_UNTOLD: Final = 8
 """Cells whose end nobody was told, and that are remembered; the run on disk has all."""
+
+
+WaitsFor = Literal["answer", "approval"]
+"""What a person is to give: the answer to a question of the cell's, or an approval before it is executed."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,10 @@ class Ongoing:
         """True once its driver was told that it was still running."""
         self.is_told = False
         """True once its driver was told how it ended."""
-        self.is_unwanted = False
-        """True once somebody asked for its end."""
+        self.unwanted = asyncio.Event()
+        """Set once somebody asked for its end."""
+        self.waits_for: WaitsFor | None = None
+        """For what a person is waited for now; None: for nothing."""
         self._lease = given
         self._journal = journal
         self._ending: asyncio.Task[Cell] | None = None
@@ -146,9 +152,13 @@ class Ongoing:
         times = {"deadline_s": deadline_s, "named_s": named_s, "waited_s": waited_s}
         return Execute(number=cell.number, language=cell.language, code=cell.code, **times)
 
+    def asks_people(self, count: int) -> None:
+        """Say how many of its questions wait for a person."""
+        self.waits_for = "answer" if count else None
+
     async def interrupt(self) -> None:
         """Ask for its end. One that is not posted yet never will be; one that is on its way ends as soon as it has arrived."""
-        self.is_unwanted = True
+        self.unwanted.set()
         if self._is_posted and not self.has_ended:
             # it arrives also when whoever asked hangs up; the door ends it in time
             asking = asyncio.ensure_future(self._lease.sandbox.door.interrupt(self.cell.language, self.cell.number))
@@ -159,7 +169,7 @@ class Ongoing:
         """Ask it to end, wait so long, then give it up, and its sandbox with it."""
         if self.has_ended:
             return
-        self.is_unwanted = True
+        self.unwanted.set()
         # a task of its own: where the caller was cancelled, no timeout of his would be one
         asking = asyncio.ensure_future(self.interrupt())
         await asyncio.wait({self.ending}, timeout=seconds)

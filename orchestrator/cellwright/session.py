@@ -27,6 +27,7 @@ from cellwright.files import read_out
 from cellwright.lease import Lease, lease, or_closed
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
+from cellwright.people import People
 from cellwright.record import records
 from cellwright.record.journal import Journal, open_run
 from cellwright.record.run_info import Driver, RunEnd, now
@@ -41,12 +42,14 @@ from cellwright_kernel.wire import Cell, FileInfo, Language, PictureDifference, 
 class Session:
     """One lease of one sandbox. Made by `Session.open`."""
 
-    def __init__(self, session_id: str, spec: Spec, journal: Journal, given: Lease, uses: SecretUses) -> None:
+    def __init__(self, session_id: str, journal: Journal, given: Lease, uses: SecretUses, people: People) -> None:
         self.id = session_id
-        self.spec = spec
+        self.spec = given.spec
         self.journal = journal
         self._lease = given
-        self._executor = Executor(given, journal, uses, self._touch)
+        self.people = people
+        """Who can be asked."""
+        self._executor = Executor(given, journal, uses, people, self._touch)
         self._ongoing: Ongoing | None = None
         self._cells = journal.cells
         self._outgoing: Outgoing | None = None
@@ -78,6 +81,7 @@ class Session:
         replay_of: str | None = None,
         tape: Tape | None = None,
         journal: Journal | None = None,
+        people: People | None = None,
     ) -> AsyncIterator[Session]:
         """Start a sandbox, open its run on disk, and close both at the end.
 
@@ -93,6 +97,7 @@ class Session:
             replay_of: Id of the run whose cells are done again; absent: of none.
             tape: Answers in place of the network; absent: what is allowed goes out.
             journal: Of a run that has stopped, opened again: it goes on in a new sandbox. Absent: a new run begins.
+            people: Who can be asked; absent: nobody. A value of its own for each session.
 
         Raises:
             SandboxUnavailable: No sandbox could be started.
@@ -104,15 +109,8 @@ class Session:
         AllowList.of(spec.allow)  # before there is a run
         is_new = journal is None
         journal = journal or open_run(
-            runs,
-            session_id=session_id,
-            driver=driver,
-            spec=spec,
-            task=task,
-            model=model,
-            replay_of=replay_of,
-            secrets=kept,
-        )
+            runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model, replay_of=replay_of, secrets=kept
+        )  # fmt: skip
         end = End.of(journal, is_new=is_new)
         session: Session | None = None
         outgoing = Outgoing(
@@ -121,7 +119,7 @@ class Session:
         outgoing.keeps_taped = is_new
         try:
             async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape) as given:
-                session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
+                session = cls(session_id, journal, given, SecretUses(kept, journal), people or People())
                 session._outgoing, session._tape = outgoing, tape
                 journal.append(
                     records.SessionOpened(

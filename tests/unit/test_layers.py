@@ -27,6 +27,8 @@ LAYERS = (
     (
         "running",
         "secret_uses",
+        "questions",
+        "approval",
         "files",
         "outgoing",
         "deadlines",
@@ -35,7 +37,9 @@ LAYERS = (
         "endings",
         "progress",
     ),
-    ("record", "policy", "approval", "budget"),
+    ("people",),  # who can be asked; what they said is recorded
+    ("record", "budget", "asking"),
+    ("policy",),
     ("sandbox", "model"),
     ("egress",),
     ("secrets",),
@@ -70,7 +74,7 @@ def test_outside_imports_of_the_inside_its_wire_types_and_what_is_decided_for_bo
         for target in imports(file)
         if target.split(".")[0] == "cellwright_kernel"
     }
-    assert imported == {"cellwright_kernel.wire", "cellwright_kernel.wire_https", *FOR_BOTH}
+    assert imported == {*(f"cellwright_kernel.wire{part}" for part in ("", "_https", "_people")), *FOR_BOTH}
 
 
 def test_what_is_decided_for_both_needs_nothing_but_python():

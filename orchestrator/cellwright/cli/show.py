@@ -129,9 +129,8 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
         case records.FileWritten() | records.FileDeleted():
             did = "written" if isinstance(record, records.FileWritten) else "deleted"
             yield Text(_one_line(f"file {did}: {record.path}"))
-        case records.Note() | records.CellRebuilt():
-            words = f"note: {record.text}" if isinstance(record, records.Note) else _rebuilt(record)
-            yield Text(_one_line(words), style="yellow")
+        case records.Note() | records.CellRebuilt() | records.PersonAnswered():
+            yield Text(_one_line(_words(record)), style="yellow")
         case records.SessionOpened() | records.SessionClosed():
             yield from _session(record)
         case records.RunClosed():
@@ -149,6 +148,16 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
             return  # shown with their cell, or not at all
         case _:
             assert_never(record)
+
+
+def _words(record: records.Note | records.CellRebuilt | records.PersonAnswered) -> str:
+    match record:
+        case records.Note():
+            return f"note: {record.text}"
+        case records.CellRebuilt():
+            return _rebuilt(record)
+        case _:
+            return f"no answer: {record.refused}" if record.answer is None else f"a person answered: {record.answer}"
 
 
 def _rebuilt(record: records.CellRebuilt) -> str:

@@ -242,6 +242,22 @@ class Note(Noted):
     """Blob that belongs to it; absent when none does."""
 
 
+class PersonAnswered(Noted):
+    """A person was asked, by a cell or by the model, and has answered, or has not. The run keeps both: it is no place for secrets."""
+
+    type: Literal["person_answered"] = "person_answered"
+    question: str
+    """As the inside or the model put it."""
+    cell: int | None = None
+    """The cell that asked; absent: the model did."""
+    call_id: str | None = None
+    """The model's call that asked; absent: a cell did."""
+    answer: str | None = None
+    """What the person said; absent when there is no answer."""
+    refused: str | None = None
+    """Why there is none, as a sentence."""
+
+
 class SessionClosed(Noted):
     """The lease has ended and the sandbox is gone."""
 
@@ -287,6 +303,7 @@ Record: TypeAlias = (
     | Exchanged
     | Screen
     | Note
+    | PersonAnswered
     | SessionClosed
     | RunClosed
 )

@@ -34,6 +34,7 @@ from cellwright.record.records import (
     ModelRequest,
     ModelResponse,
     Note,
+    PersonAnswered,
     Record,
     RequestSent,
     RunClosed,
@@ -193,7 +194,7 @@ def blobs_of(record: Record) -> Iterator[str]:
             return
         case Exchanged():
             yield from (body.sha256 for body in (record.request_body, record.body) if body.kept and body.size_bytes)
-        case Egress() | EgressMore() | RequestSent() | RunClosed():
+        case Egress() | EgressMore() | RequestSent() | PersonAnswered() | RunClosed():
             return
         case _:
             assert_never(record)
