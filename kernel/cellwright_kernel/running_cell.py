@@ -204,6 +204,11 @@ class RunningCell:
         )
         self._over.set()
 
+    @property
+    def is_over(self) -> bool:
+        """True once it is closed."""
+        return self._over.is_set()
+
     async def over(self) -> None:
         """Wait until it is closed."""
         await self._over.wait()

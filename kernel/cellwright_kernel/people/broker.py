@@ -39,7 +39,7 @@ class QuestionBroker:
         self._running = running
         self._server: asyncio.Server | None = None
         self._numbers = itertools.count(1)
-        self._questions: dict[int, asyncio.Future[PersonAnswer]] = {}
+        self._questions: dict[int, tuple[RunningCell, asyncio.Future[PersonAnswer]]] = {}
 
     async def start(self) -> None:
         """Listen."""
@@ -53,8 +53,8 @@ class QuestionBroker:
 
     def answer(self, number: int, said: PersonAnswer) -> bool:
         """Take a person's answer; False when nobody waits for it."""
-        question = self._questions.get(number)
-        if question is None or question.done():
+        cell, question = self._questions.get(number, (None, None))
+        if cell is None or cell.is_over or question is None or question.done():
             return False
         question.set_result(said)
         return True
@@ -84,7 +84,7 @@ class QuestionBroker:
         if refused is not None or cell is None:
             raise NotAnswered(refused)
         answer: asyncio.Future[PersonAnswer] = asyncio.get_running_loop().create_future()
-        self._questions[number] = answer
+        self._questions[number] = cell, answer
         try:
             await _first_of(answer, cell, reader)
         finally:
