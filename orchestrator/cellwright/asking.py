@@ -169,7 +169,7 @@ def checked_answer(text: str | None) -> str:
     Raises:
         NotAsked: There is none, or it is too long.
     """
-    if text is None:
+    if text is None or not text.strip():
         raise NotAsked("The person gave no answer.")
     if len(text) > ANSWER_CHARS:
         raise NotAsked(

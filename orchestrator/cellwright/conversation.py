@@ -17,7 +17,7 @@ from cellwright.answer import InputItem, answer, said
 from cellwright.endings import Refused, ResponseUnusable, RunEnded
 from cellwright.model.base import Call, Item, Response, Usage, item_from
 from cellwright.record import Run, StoredCell
-from cellwright.record.records import CellOpened, CellRebuilt, ModelRequest, ModelResponse, Note
+from cellwright.record.records import CellOpened, CellRebuilt, ModelRequest, ModelResponse, Note, PersonAnswered
 from cellwright.record.stored import restored
 from cellwright_kernel.wire import Cell
 
@@ -152,6 +152,8 @@ class _Reading:
                 case Note(topic="call", text=text):  # of runs that were written before such notes had the id
                     call_id, _, reason = text.partition(": ")
                     self._refused[call_id] = reason
+                case PersonAnswered(call_id=str(call_id)):
+                    self._refused[call_id] = record.refused or "" if record.answer is None else record.answer
                 case Note(topic="task", text=text):
                     self._history = [user_item(text)]
                 case Note(topic=str(topic), text=text) if topic in TOLD:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, assert_never
 
 from cellwright.answer import answer, said
+from cellwright.asking import NotAsked, Question
 from cellwright.budget import Budget, Meter
 from cellwright.conversation import (
     CALL,
@@ -28,11 +29,15 @@ from cellwright.conversation import (
 from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
+from cellwright.model import asking_tool
+from cellwright.model.asking_tool import Asks
 from cellwright.model.base import Call, Item, Model, Request, Response, Usage
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
 from cellwright.ongoing import ModelCall
+from cellwright.people import People
 from cellwright.progress import (
     Arriving,
+    Asked,
     CallRejected,
     CellEnded,
     CellStarted,
@@ -69,6 +74,8 @@ class Terms:
     """What may be spent."""
     languages: tuple[Language, ...] = ("python", "javascript")
     """What the model may write: `exec_py`, `exec_js` or both are offered."""
+    people: People = field(default_factory=People)
+    """Who can be asked; where somebody can, the model is offered `ask_user`."""
 
 
 class Recording(Protocol):
@@ -115,7 +122,8 @@ class Run:
         """Tokens of all responses so far."""
         self.turns = begun.turns if begun else 0
         """Responses of the model so far."""
-        self.meter = Meter(terms.budget)
+        self._people = terms.people
+        self.meter = Meter(terms.budget, self._own_time)
         self._session = session
         self._model = model
         self._tell = on_progress
@@ -129,7 +137,7 @@ class Run:
             browser=spec.browser,
             secrets={secret.name: secret.hosts for secret in spec.secrets},
             params=spec.params,
-        )
+        ) + (asking_tool.INSTRUCTION if self._asks else "")
         self._tools = tools_for(
             self._languages,
             width=spec.width,
@@ -137,11 +145,20 @@ class Run:
             page_height=spec.viewport_height,
             deadline_s=spec.cell_deadline_s,
             limit_s=spec.longest_s,
-        )
+        ) + ((asking_tool.TOOL,) if self._asks else ())
         self._unsent: list[Item] = []
         """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
         self._spent: str | None = None
+
+    @property
+    def _asks(self) -> bool:
+        """Whether the model can ask somebody."""
+        return self._people.asking is not None
+
+    def _own_time(self) -> float:
+        """A clock that stands still while people are waited for."""
+        return time.monotonic() - self._people.waits.total_s
 
     async def go(self) -> RunEnded:
         """Go on until it has ended; return how. The session has been told."""
@@ -183,7 +200,7 @@ class Run:
 
     async def _take_up(self, begun: Conversation) -> None:
         """Answer what the last response called for and nobody answered; finish, if it had finished."""
-        are_good = all(isinstance(checked(call, self._languages), Accepted) for call in begun.calls)
+        are_good = not any(isinstance(self._checked(call), Rejected) for call in begun.calls)
         for call in begun.calls:
             self._history.append(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
         self._history.extend(begun.after)
@@ -191,10 +208,15 @@ class Run:
             raise Finished(summary=begun.last_words)
 
     async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Item:
-        one = checked(call, self._languages)
+        one = self._checked(call)
         if isinstance(one, Rejected) or not are_good:
             return self._turned_down(one)
-        return await self._execute(one) if begun.may_execute else self._reject(call, _NOT_BEGUN)
+        may_do = begun.may_execute or isinstance(one, Asks)
+        return await self._done(one) if may_do else self._reject(call, _NOT_BEGUN)
+
+    def _checked(self, call: Call) -> Accepted | Asks | Rejected:
+        is_question = self._asks and call.name == asking_tool.NAME
+        return asking_tool.asked(call) if is_question else checked(call, self._languages)
 
     def _concluded(self, end: RunEnded) -> RunEnded:
         self._session.conclude(end.status, reason=end.reason, summary=end.summary)
@@ -236,19 +258,34 @@ class Run:
     async def _answers(self, calls: Sequence[Call]) -> list[Item]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
         check_ids(calls)
-        all_checked = [checked(call, self._languages) for call in calls]
+        all_checked = [self._checked(call) for call in calls]
         if any(isinstance(one, Rejected) for one in all_checked):
             answers = [self._turned_down(one) for one in all_checked]
             self._count_idle("Its calls could not be executed, several times in a row.")
             return answers
         self._idle_turns = 0
-        return [await self._execute(one) for one in all_checked if isinstance(one, Accepted)]
+        return [await self._done(one) for one in all_checked if not isinstance(one, Rejected)]
 
-    def _turned_down(self, one: Accepted | Rejected) -> Item:
+    async def _done(self, one: Accepted | Asks) -> Item:
+        return await self._ask_person(one) if isinstance(one, Asks) else await self._execute(one)
+
+    async def _ask_person(self, asks: Asks) -> Item:
+        """Have a person answer; it is no cell, and takes none of the budget."""
+        journal, within_s = self._session.journal, self._people.longest_s
+        try:
+            text = await self._people.answered(
+                Question(asks.question), journal, within_s=within_s, call_id=asks.call.call_id
+            )
+        except NotAsked as error:
+            text = str(error)
+        self._tell(Asked(asks.question, text))
+        return answer_item(asks.call, [said(text)])
+
+    def _turned_down(self, one: Accepted | Asks | Rejected) -> Item:
         match one:
             case Rejected(reason=reason):
                 return self._reject(one.call, reason)
-            case Accepted():
+            case Accepted() | Asks():
                 return self._reject(one.call, _NOT_ALONE)
             case _:
                 assert_never(one)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from cellwright.approval import Gate
 from cellwright.asking import Patience
 from cellwright.deadlines import too_long
 from cellwright.errors import CellwrightError, SandboxLost
@@ -54,6 +55,7 @@ class Executor:
         self._journal = journal
         self._secret_uses = uses
         self._people = people
+        self._gate = Gate(people, journal)
         self._touch = touch
         self.screen = Screen(given, journal)
         """What its cells have shown there."""
@@ -74,7 +76,12 @@ class Executor:
             await self.screen.taken()
             self._record_opened(ongoing, deadline_s, call)
             try:
-                ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
+                arrived = time.monotonic()
+                denied = await self._gate.denied(ongoing)
+                if since is not None:  # while a person is waited for, no time runs
+                    since += time.monotonic() - arrived
+                moment = None if since is None else since + deadline_s + START_GRACE_S
+                ready = denied is not None or ongoing.unwanted.is_set() or await self._ready_by(moment)
             except (CellwrightError, asyncio.CancelledError) as error:
                 self._close_without_sandbox(ongoing.cell, error)
                 raise
@@ -82,6 +89,8 @@ class Executor:
             ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
             if not ready:
                 running.still_starting()
+            elif denied is not None:
+                running.denied(denied)
             elif (fault := self._not_to_be_posted(ongoing.cell)) is not None:
                 running.refused(fault)
             elif ongoing.unwanted.is_set():

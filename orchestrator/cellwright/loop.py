@@ -17,6 +17,7 @@ from cellwright.conversation import (
 from cellwright.driving import Run, Terms
 from cellwright.errors import UsageError
 from cellwright.model.base import DEFAULT_MODEL, Model, Usage
+from cellwright.people import People
 from cellwright.progress import (
     OnProgress,
     Progress,
@@ -58,6 +59,7 @@ async def run(
     backend: Backend | None = None,
     runs: Path | None = None,
     secrets: Mapping[str, str] | None = None,
+    people: People | None = None,
 ) -> Outcome:
     """Have a model do a task in a sandbox of its own, and return how that ended. Its record is on disk then.
 
@@ -73,6 +75,7 @@ async def run(
         backend: A backend to use instead of the one that the Spec names.
         runs: Folder of the runs; absent: the user's own.
         secrets: The value of each secret that the Spec names.
+        people: Who can be asked; absent: nobody. A value of its own for each run.
 
     Raises:
         UsageError: The task is empty, a secret has no value, or there is neither a key nor another server.
@@ -82,11 +85,18 @@ async def run(
     if not task.strip():
         raise UsageError("The task is empty. Nothing was started. Say what is to be done.")
     asked = over_http(model, base_url, api_key) if isinstance(model, str) else model
+    terms = Terms(budget=budget or Budget(), languages=tuple(languages), people=people or People())
     try:
         async with Session.open(
-            spec, driver="loop", task=task, model=asked.name, backend=backend, runs=runs, secrets=secrets
+            *(spec,),
+            driver="loop",
+            task=task,
+            model=asked.name,
+            backend=backend,
+            runs=runs,
+            secrets=secrets,
+            people=terms.people,
         ) as session:
-            terms = Terms(budget=budget or Budget(), languages=tuple(languages))
             return await drive(session, asked, task, terms=terms, on_progress=on_progress)
     finally:
         if asked is not model:

@@ -63,14 +63,16 @@ class People:
         """
         if self.asking is None:
             raise NotAsked(NOBODY)
-        journal.append(Note(topic=QUESTION, text=question.text, cell=question.cell, call_id=None))
-        answer, refused = None, None
+        journal.append(Note(topic=QUESTION, text=question.text, cell=question.cell))
+        answer, refused = None, ""
         try:
             answer = await self._said(self.asking, question, within_s)
         except NotAsked as error:
             refused = str(error)
         journal.append(
-            PersonAnswered(cell=question.cell, call_id=call_id, question=question.text, answer=answer, refused=refused)
+            PersonAnswered(
+                cell=question.cell, call_id=call_id, question=question.text, answer=answer, refused=refused or None
+            )
         )
         if answer is None:
             raise NotAsked(refused)

@@ -59,6 +59,15 @@ class Told:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """The model asked the user, without a cell."""
+
+    question: str
+    answer: str
+    """What it was told; where there is no answer, why."""
+
+
+@dataclass(frozen=True)
 class CallRejected:
     """A call was answered without being executed."""
 
@@ -88,7 +97,16 @@ class CellEnded:
 
 
 Progress: TypeAlias = (
-    RunStarted | TurnStarted | Arriving | TurnArrived | Told | CallRejected | CellStarted | CellWrote | CellEnded
+    RunStarted
+    | TurnStarted
+    | Arriving
+    | TurnArrived
+    | Told
+    | Asked
+    | CallRejected
+    | CellStarted
+    | CellWrote
+    | CellEnded
 )
 
 OnProgress = Callable[[Progress], None]

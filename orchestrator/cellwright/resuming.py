@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from cellwright.driving import Terms
 from cellwright.errors import UsageError
 from cellwright.loop import Outcome, drive, over_http
 from cellwright.model.base import Model
+from cellwright.people import People
 from cellwright.progress import OnProgress
 from cellwright.record import Run, read_run
 from cellwright.record.records import CellRebuilt
@@ -41,6 +42,8 @@ class Driving:
     budget: Budget | None = None
     """Counted from now on; absent: 20 turns."""
     on_progress: OnProgress | None = None
+    people: People = field(default_factory=People)
+    """Who can be asked."""
 
 
 async def resume_by_model(
@@ -78,7 +81,7 @@ async def resume_by_model(
     asked = over_http(named, driving.base_url, driving.api_key) if isinstance(named, str) else named
     try:
         async with resume(
-            folder, plan, given, what_happened=what_happened, on_cell=on_cell, backend=backend
+            folder, plan, given, what_happened=what_happened, on_cell=on_cell, backend=backend, people=driving.people
         ) as resumed:
             on_words(resumed.words)
             begun = await asyncio.to_thread(_conversation, folder)
@@ -86,7 +89,7 @@ async def resume_by_model(
                 resumed.session,
                 asked,
                 task,
-                terms=Terms(budget=driving.budget or Budget(), languages=languages_of(before)),
+                terms=Terms(budget=driving.budget or Budget(), languages=languages_of(before), people=driving.people),
                 on_progress=driving.on_progress,
                 begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),
             )

@@ -20,6 +20,7 @@ LAYERS = (
     ("pool",),  # it leases whole sessions
     ("session",),
     ("executor",),
+    ("approval",),
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
     ("browser_https",),
@@ -28,7 +29,6 @@ LAYERS = (
         "running",
         "secret_uses",
         "questions",
-        "approval",
         "files",
         "outgoing",
         "deadlines",

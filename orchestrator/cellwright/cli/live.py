@@ -21,6 +21,7 @@ from cellwright.model.base import Delta, Usage
 from cellwright.plain import plain
 from cellwright.progress import (
     Arriving,
+    Asked,
     CallRejected,
     CellEnded,
     CellStarted,
@@ -31,7 +32,8 @@ from cellwright.progress import (
     TurnArrived,
     TurnStarted,
 )
-from cellwright_kernel.wire import Cell, Image, Output, OutputEvent, PieceEvent, Text
+from cellwright_kernel.wire import Cell, Event, Image, Output, OutputEvent, PieceEvent, Text
+from cellwright_kernel.wire_people import PersonAskedEvent
 
 if TYPE_CHECKING:
     from cellwright.loop import Outcome
@@ -68,19 +70,12 @@ class Live:
             case TurnArrived():
                 self._item = None
                 self._page.line(f"{_tokens(progress.usage)} · {progress.total.total_tokens:,} in all", "dim")
-            case Told():
-                self._page.line(f"told: {plain(progress.text)}", "yellow")
-            case CallRejected():
-                self._page.line(f"not executed: {plain(progress.reason)}", "yellow")
+            case Told() | Asked() | CallRejected():
+                self._told(progress)
             case CellStarted():
                 self._cell_started(progress)
-            case CellWrote(event=OutputEvent(output=output)):
-                self._output(output)
-            case CellWrote(event=PieceEvent() as piece):
-                self._pieces += piece.text
-                self._page.write(plain(piece.text), STYLE_OF_SOURCE.get(piece.source, ""))
             case CellWrote():
-                pass
+                self._wrote(progress.event)
             case CellEnded():
                 self._cell_ended(progress.cell)
             case _:
@@ -123,6 +118,30 @@ class Live:
             self._page.write(plain(started.code), "green")
         self._pieces = ""
         self._page.fresh("  ")
+
+    def _told(self, progress: Told | Asked | CallRejected) -> None:
+        match progress:
+            case Told():
+                self._page.line(f"told: {plain(progress.text)}", "yellow")
+            case Asked():
+                self._page.line(f"asked: {plain(progress.question)}", "yellow")
+                self._page.line(f"answer: {plain(progress.answer)}", "yellow")
+            case CallRejected():
+                self._page.line(f"not executed: {plain(progress.reason)}", "yellow")
+            case _:
+                assert_never(progress)
+
+    def _wrote(self, event: Event) -> None:
+        match event:
+            case OutputEvent(output=output):
+                self._output(output)
+            case PieceEvent():
+                self._pieces += event.text
+                self._page.write(plain(event.text), STYLE_OF_SOURCE.get(event.source, ""))
+            case PersonAskedEvent():
+                self._page.line(f"asks: {plain(event.question)}", "yellow")
+            case _:  # nothing to show
+                pass
 
     def _output(self, output: Output) -> None:
         match output:

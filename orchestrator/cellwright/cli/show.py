@@ -129,7 +129,7 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
         case records.FileWritten() | records.FileDeleted():
             did = "written" if isinstance(record, records.FileWritten) else "deleted"
             yield Text(_one_line(f"file {did}: {record.path}"))
-        case records.Note() | records.CellRebuilt() | records.PersonAnswered():
+        case records.Note() | records.CellRebuilt() | records.PersonAnswered() | records.ApprovalDecided():
             yield Text(_one_line(_words(record)), style="yellow")
         case records.SessionOpened() | records.SessionClosed():
             yield from _session(record)
@@ -150,12 +150,14 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
             assert_never(record)
 
 
-def _words(record: records.Note | records.CellRebuilt | records.PersonAnswered) -> str:
+def _words(record: records.Note | records.CellRebuilt | records.PersonAnswered | records.ApprovalDecided) -> str:
     match record:
         case records.Note():
             return f"note: {record.text}"
         case records.CellRebuilt():
             return _rebuilt(record)
+        case records.ApprovalDecided():
+            return f"cell {record.cell}: {'approved' if record.approved else 'denied'}{f' ({record.reason})' if record.reason else ''}"
         case _:
             return f"no answer: {record.refused}" if record.answer is None else f"a person answered: {record.answer}"
 

@@ -258,6 +258,20 @@ class PersonAnswered(Noted):
     """Why there is none, as a sentence."""
 
 
+class ApprovalDecided(Noted):
+    """A cell had to be approved before it was posted, and was, or was not."""
+
+    type: Literal["approval_decided"] = "approval_decided"
+    cell: int
+    approved: bool
+    rule: str
+    """Why it had to be, as a sentence."""
+    by_person: bool = True
+    """False when nobody decided, which is no approval; `reason` says why nobody did."""
+    reason: str | None = None
+    """In the person's words; absent when they gave none."""
+
+
 class SessionClosed(Noted):
     """The lease has ended and the sandbox is gone."""
 
@@ -304,6 +318,7 @@ Record: TypeAlias = (
     | Screen
     | Note
     | PersonAnswered
+    | ApprovalDecided
     | SessionClosed
     | RunClosed
 )

@@ -18,6 +18,7 @@ from cellwright.record.chain import NotSealed, digest, unseal
 from cellwright.record.lines import JOURNAL, Line, Problem, Scan, scan
 from cellwright.record.lock import is_locked
 from cellwright.record.records import (
+    ApprovalDecided,
     CellClosed,
     CellOpened,
     CellRebuilt,
@@ -194,7 +195,7 @@ def blobs_of(record: Record) -> Iterator[str]:
             return
         case Exchanged():
             yield from (body.sha256 for body in (record.request_body, record.body) if body.kept and body.size_bytes)
-        case Egress() | EgressMore() | RequestSent() | PersonAnswered() | RunClosed():
+        case Egress() | EgressMore() | RequestSent() | PersonAnswered() | ApprovalDecided() | RunClosed():
             return
         case _:
             assert_never(record)
