@@ -131,6 +131,8 @@ class _Reading:
         self._after: list[Item] = []
         self._instructions: str | None = None
         self._sums_up = False
+        self._was_steered = False
+        """Whether a person has said something since the last response: it has not finished then, whatever it said."""
 
     def conversation(self) -> Conversation:
         for record in self._run.records:
@@ -157,6 +159,7 @@ class _Reading:
                 case Note(topic="task", text=text):
                     self._history = [user_item(text)]
                 case Note(topic=str(topic), text=text) if topic in TOLD:
+                    self._was_steered = self._was_steered or topic == STEERED
                     self._after.append(user_item(text))
                 case _:
                     pass
@@ -167,7 +170,7 @@ class _Reading:
             calls=calls,
             answers=dict(self._answers(calls)),
             after=tuple(self._after),
-            last_words=last_words_of(self._last) if self._last else None,
+            last_words=last_words_of(self._last) if self._last and not self._was_steered else None,
             instructions=self._instructions,
         )
 
@@ -181,7 +184,7 @@ class _Reading:
         self._history.extend(item for _, item in self._answers(self._last.calls if self._last else ()))
         self._history.extend(self._after)
         self._history.extend(item.raw for item in response.items)
-        self._last, self._after = response, []
+        self._last, self._after, self._was_steered = response, [], False
         self._numbers, self._refused, self._rebuilt = {}, {}, {}
 
     def _answers(self, calls: Sequence[Call]) -> Iterator[tuple[str, Item]]:

@@ -19,6 +19,7 @@ from cellwright.asking import NotAsked, Question
 from cellwright.budget import Budget, Meter
 from cellwright.conversation import (
     CALL,
+    STEERED,
     Conversation,
     answer_item,
     check_ids,
@@ -52,6 +53,7 @@ from cellwright.record.run_info import RunEnd
 from cellwright.record.stored import digest_of
 from cellwright.running import OnEvent
 from cellwright.sandbox.base import Spec
+from cellwright.steering import Steering
 from cellwright_kernel.wire import Cell, Language
 
 MAX_IDLE_TURNS: Final = 3
@@ -76,6 +78,8 @@ class Terms:
     """What the model may write: `exec_py`, `exec_js` or both are offered."""
     people: People = field(default_factory=People)
     """Who can be asked; where somebody can, the model is offered `ask_user`."""
+    steering: Steering = field(default_factory=Steering)
+    """What a person wants of it while it runs."""
 
 
 class Recording(Protocol):
@@ -123,6 +127,7 @@ class Run:
         self.turns = begun.turns if begun else 0
         """Responses of the model so far."""
         self._people = terms.people
+        self._steering = terms.steering
         self.meter = Meter(terms.budget, self._own_time)
         self._session = session
         self._model = model
@@ -175,7 +180,9 @@ class Run:
             RunEnded: It was the last turn.
             ModelError: There is no response.
         """
+        await self._steering.before_an_act(self._people.waits)
         spent = self._spent or self.meter.take_turn()
+        self._listen()
         if spent is not None:
             await self._wrap_up(spent)
         response = await self._ask(may_call=True)
@@ -184,6 +191,8 @@ class Run:
         if response.calls:
             self._history.extend(await self._answers(response.calls))
         else:
+            if self._steering.is_paused:  # the person may be about to say something
+                await self._steering.before_an_act(self._people.waits)
             self._finish_or_go_on(response)
 
     async def _end(self) -> RunEnded:
@@ -266,7 +275,13 @@ class Run:
         self._idle_turns = 0
         return [await self._done(one) for one in all_checked if not isinstance(one, Rejected)]
 
+    def _listen(self) -> None:
+        """Take what a person has said meanwhile; it goes with the next request."""
+        for text in self._steering.taken():
+            self._say(text, STEERED)
+
     async def _done(self, one: Accepted | Asks) -> Item:
+        await self._steering.before_an_act(self._people.waits)
         return await self._ask_person(one) if isinstance(one, Asks) else await self._execute(one)
 
     async def _ask_person(self, asks: Asks) -> Item:
@@ -319,6 +334,9 @@ class Run:
     def _finish_or_go_on(self, response: Response) -> None:
         """A message that is more than commentary finishes; commentary alone, or reasoning alone, means: go on."""
         if (summary := last_words_of(response)) is not None:
+            self._listen()
+            if self._unsent:  # the person said something that it had not read when it finished
+                return
             raise Finished(summary=summary)
         self._count_idle("It neither called for anything nor finished, several times in a row.")
 

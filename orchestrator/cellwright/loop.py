@@ -26,6 +26,7 @@ from cellwright.progress import (
 from cellwright.record.run_info import RunEnd
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.session import Session
+from cellwright.steering import Steering
 from cellwright_kernel.wire import Language
 
 
@@ -60,6 +61,7 @@ async def run(
     runs: Path | None = None,
     secrets: Mapping[str, str] | None = None,
     people: People | None = None,
+    steering: Steering | None = None,
 ) -> Outcome:
     """Have a model do a task in a sandbox of its own, and return how that ended. Its record is on disk then.
 
@@ -76,6 +78,7 @@ async def run(
         runs: Folder of the runs; absent: the user's own.
         secrets: The value of each secret that the Spec names.
         people: Who can be asked; absent: nobody. A value of its own for each run.
+        steering: By which a person has a word in it while it runs.
 
     Raises:
         UsageError: The task is empty, a secret has no value, or there is neither a key nor another server.
@@ -85,7 +88,12 @@ async def run(
     if not task.strip():
         raise UsageError("The task is empty. Nothing was started. Say what is to be done.")
     asked = over_http(model, base_url, api_key) if isinstance(model, str) else model
-    terms = Terms(budget=budget or Budget(), languages=tuple(languages), people=people or People())
+    terms = Terms(
+        budget=budget or Budget(),
+        languages=tuple(languages),
+        people=people or People(),
+        steering=steering or Steering(),
+    )
     try:
         async with Session.open(
             *(spec,),
@@ -115,7 +123,9 @@ async def drive(
     """Have a model do a task in an open session; `begun`: how far one has come with it. Else as `run`."""
     tell = on_progress or _unwatched
     tell(RunStarted(session.run_id, session.run_dir, model.name))
-    driven = Run(session, model, task, terms=terms or Terms(), on_progress=tell, begun=begun)
+    terms = terms or Terms()
+    terms.steering.holds(session.interrupt)
+    driven = Run(session, model, task, terms=terms, on_progress=tell, begun=begun)
     end = await driven.go()
     return Outcome(
         session.run_id, session.run_dir, end.status, end.reason, end.summary,

@@ -26,6 +26,7 @@ from cellwright.record.records import CellRebuilt
 from cellwright.replay.plan import Plan
 from cellwright.replay.resume import Given, resume
 from cellwright.sandbox.base import Backend
+from cellwright.steering import Steering
 from cellwright_kernel.wire import Language
 
 _SHOWN_CHARS: Final = 20_000
@@ -44,6 +45,7 @@ class Driving:
     on_progress: OnProgress | None = None
     people: People = field(default_factory=People)
     """Who can be asked."""
+    steering: Steering = field(default_factory=Steering)
 
 
 async def resume_by_model(
@@ -89,7 +91,12 @@ async def resume_by_model(
                 resumed.session,
                 asked,
                 task,
-                terms=Terms(budget=driving.budget or Budget(), languages=languages_of(before), people=driving.people),
+                terms=Terms(
+                    budget=driving.budget or Budget(),
+                    languages=languages_of(before),
+                    people=driving.people,
+                    steering=driving.steering,
+                ),
                 on_progress=driving.on_progress,
                 begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),
             )

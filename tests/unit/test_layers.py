@@ -24,7 +24,7 @@ LAYERS = (
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
     ("browser_https",),
-    ("conversation",),
+    ("conversation", "steering"),
     (
         "running",
         "secret_uses",

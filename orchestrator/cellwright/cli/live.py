@@ -48,7 +48,8 @@ class Live:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._page = _Page(console)
-        self._run_dir = Path()
+        self.run_dir = Path()
+        """The run's folder, once it is known."""
         self._item: str | None = None
         self._code = CodeArriving()
         self._seen = 0
@@ -59,7 +60,7 @@ class Live:
         """Show one thing that happened."""
         match progress:
             case RunStarted():
-                self._run_dir = progress.run_dir
+                self.run_dir = progress.run_dir
                 self._page.line(f"run {progress.run_id} · {plain(progress.model)} · {progress.run_dir}", "dim")
             case TurnStarted():
                 self._seen, self._item = 0, None
@@ -92,7 +93,7 @@ class Live:
 
     def cancelled(self) -> None:
         """Show that it was cancelled."""
-        self._page.line(f"cancelled · {self._run_dir}", _END_STYLES["cancelled"])
+        self._page.line(f"cancelled · {self.run_dir}", _END_STYLES["cancelled"])
 
     def _arriving(self, delta: Delta) -> None:
         is_new = delta.item_id != self._item
@@ -150,7 +151,7 @@ class Live:
                 rest = output.text.removeprefix(self._pieces) if self._pieces else output.text
                 self._page.write(plain(rest), STYLE_OF_SOURCE.get(output.source, ""))
             case Image():
-                where = self._run_dir / "blobs" / output.sha256
+                where = self.run_dir / "blobs" / output.sha256
                 self._page.fresh("  ")
                 self._page.write(f"[{output.media_type} {output.width}x{output.height}: {where}]", "blue")
             case _:

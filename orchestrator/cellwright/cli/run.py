@@ -18,11 +18,14 @@ from rich.console import Console
 
 from cellwright.budget import Budget
 from cellwright.cli import options
+from cellwright.cli.at_terminal import AtTerminal
 from cellwright.cli.budget_options import BudgetOptions
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.live import Live
 from cellwright.cli.model_options import ModelOptions, Who
 from cellwright.cli.option_groups import with_options
+from cellwright.cli.people_options import PeopleOptions
+from cellwright.people import People
 from cellwright.progress import OnProgress
 from cellwright.sandbox.base import Spec
 from cellwright_kernel.wire import Language
@@ -36,7 +39,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="run")(run)
 
 
-@with_options(asked=options.SpecOptions, who=ModelOptions, budget=BudgetOptions)
+@with_options(asked=options.SpecOptions, who=ModelOptions, budget=BudgetOptions, people=PeopleOptions)
 def run(
     task: Annotated[str, typer.Argument(help="What is to be done; `-` reads standard input.")],
     lang: options.Languages = options.DEFAULT_LANGUAGES,
@@ -45,12 +48,15 @@ def run(
     asked: options.SpecOptions,
     who: ModelOptions,
     budget: BudgetOptions,
+    people: PeopleOptions,
 ) -> None:
     """Have a model do a task on a desktop of its own, and show it while it happens."""
     spec, secrets = asked.spec(), asked.secret_values()
     languages, chosen = options.languages_from(lang), who.chosen()
     live = Live(Console(file=sys.stderr if json_ else sys.stdout, quiet=json_))
     words = sys.stdin.read() if task == "-" else task
+    person = AtTerminal.found()
+    person.sees(live)
     try:
         outcome = run_to_its_end(
             _run(
@@ -61,7 +67,10 @@ def run(
                 budget=budget.budget,
                 languages=languages,
                 on_progress=live,
-            )
+                people=people.people(person.terminal),
+                person=person,
+            ),
+            person.on_first,
         )
     except asyncio.CancelledError:
         live.cancelled()
@@ -82,10 +91,12 @@ async def _run(
     budget: Budget,
     languages: tuple[Language, ...],
     on_progress: OnProgress,
+    people: People,
+    person: AtTerminal,
 ) -> Outcome:
     from cellwright import loop  # noqa: PLC0415 - see above
 
-    async with who.served() as server:
+    async with who.served() as server, person.watching():
         return await loop.run(
             task,
             model=who.name,
@@ -96,6 +107,8 @@ async def _run(
             budget=budget,
             languages=languages,
             on_progress=on_progress,
+            people=people,
+            steering=person.steering,
         )
 
 
