@@ -61,17 +61,20 @@ class People:
         Raises:
             NotAsked: There is no answer; the message says why.
         """
-        if self.asking is None:
-            raise NotAsked(NOBODY)
-        journal.append(Note(topic=QUESTION, text=question.text, cell=question.cell))
-        answer, refused = None, ""
+        answer, refused = None, NOBODY
         try:
-            answer = await self._said(self.asking, question, within_s)
+            if self.asking is not None:
+                journal.append(Note(topic=QUESTION, text=question.text, cell=question.cell))
+                answer = await self._said(self.asking, question, within_s)
         except NotAsked as error:
             refused = str(error)
         journal.append(
             PersonAnswered(
-                cell=question.cell, call_id=call_id, question=question.text, answer=answer, refused=refused or None
+                cell=question.cell,
+                call_id=call_id,
+                question=question.text,
+                answer=answer,
+                refused=None if answer else refused,
             )
         )
         if answer is None:

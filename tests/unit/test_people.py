@@ -76,11 +76,13 @@ async def test_a_cell_without_an_answer_is_told_why(people: People | None, sente
     assert after.text == "1"
 
 
-async def test_where_nobody_can_be_asked_nothing_is_recorded_of_a_question() -> None:
+async def test_where_nobody_can_be_asked_the_run_says_so() -> None:
     async with Session.open(backend=FakeBackend()) as session:
         await session.execute(ASK)
-    records = read_run(session.run_dir).records
-    assert not [record for record in records if record.type == "person_answered" or isinstance(record, Note)]
+    ((question, cell, answer, refused),) = said_in(session)
+    assert (question, cell, answer) == ("Which account?", 1, None)
+    assert str(refused).startswith("Nobody can be asked in this run")
+    assert not [record for record in read_run(session.run_dir).records if isinstance(record, Note)]
 
 
 async def test_answers_that_were_given_beforehand_are_used_in_order_then_a_person_is_asked() -> None:
