@@ -49,7 +49,7 @@ class Gate:
             Note(topic=APPROVAL, cell=cell.number, text=f"A person is asked to approve it. {decision.rule}")
         )
         pending = Pending(cell.number, cell.language, cell.code, decision.rule, cell.screen_before)
-        ongoing.waits_for = "approval"
+        ongoing.waits_for, ongoing.was_held = "approval", True
         try:
             with self._people.waits.waiting():
                 return await self._decided(pending, decision, ongoing)

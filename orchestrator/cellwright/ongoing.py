@@ -66,6 +66,8 @@ class Ongoing:
         """Set once somebody asked for its end."""
         self.waits_for: WaitsFor | None = None
         """For what a person is waited for now; None: for nothing."""
+        self.was_held = False
+        """True once it had to wait for an approval."""
         self._lease = given
         self._journal = journal
         self._ending: asyncio.Task[Cell] | None = None

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from cellwright.asking import NOBODY, Approver, Asking, NotAsked, Question, Waits, checked_answer
+from cellwright.desk import Desk
 from cellwright.policy import Rule
 from cellwright.record.records import Note, PersonAnswered, Record
 
@@ -42,10 +43,23 @@ class People:
     """Which cells have to be approved."""
     longest_s: float = LONGEST_S
     """Seconds for which they are waited for: for all questions of a cell together, for one of the model's, for an approval."""
+    desk: Desk | None = None
+    """Where what waits is found by those who are elsewhere; absent: nowhere."""
     recorded: Asking | None = None
     """Answers, from the record, the questions of cells that are executed again for what they leave."""
     waits: Waits = field(default_factory=Waits)
     """For how long they were."""
+
+    @property
+    def may_hold(self) -> bool:
+        """Whether a cell may come to wait for a person."""
+        return self.asking is not None or self.approve != "never"
+
+    @classmethod
+    def at_a_desk(cls, *, approve: Rule = "never") -> Self:
+        """Return people who are elsewhere, and find at a desk what waits for them."""
+        desk = Desk()
+        return cls(asking=desk, approver=desk, approve=approve, desk=desk)
 
     async def answered(
         self, question: Question, journal: Recording, *, within_s: float, call_id: str | None = None

@@ -38,6 +38,7 @@ LAYERS = (
         "progress",
     ),
     ("people",),  # who can be asked; what they said is recorded
+    ("desk",),
     ("record", "budget", "asking"),
     ("policy",),
     ("sandbox", "model"),

@@ -23,6 +23,7 @@ _GROUPS: Final = (
     "execute",
     "serve",
     "sessions",
+    "people",
     "attach",
     "runs",
     "replay",
