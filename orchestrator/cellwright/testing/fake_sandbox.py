@@ -156,10 +156,11 @@ class FakeSandbox:
         namespace["ask_user"] = ask_user
         if self.spec.params:
             namespace.setdefault("params", dict(self.spec.params))
-        with (
-            contextlib.redirect_stdout(_Stream(written, "stdout")),
-            contextlib.redirect_stderr(_Stream(written, "stderr")),
-        ):
+        namespace["print"] = functools.partial(print, file=_Stream(written, "stdout")) if ask_user else print
+        with contextlib.ExitStack() as streams:
+            if ask_user is None:  # the process's own, which nobody else writes to before it has ended
+                streams.enter_context(contextlib.redirect_stdout(_Stream(written, "stdout")))
+                streams.enter_context(contextlib.redirect_stderr(_Stream(written, "stderr")))
             try:
                 with _deadline(asked.deadline_s):
                     exec(compile(asked.code, "<cell>", "exec"), namespace)  # noqa: S102 - what a double of a kernel does
