@@ -6,6 +6,8 @@ is too large, and which status each refusal has.
     GET    /ready?timeout_s=          waits until the inside is usable or has failed -> Ready
     POST   /cells                     Execute -> NDJSON of Event, the last one `closed`; 409 while another cell runs
     GET    /cells/running             -> the same of what the running cell has shown so far, closed as `running`
+    POST   /cells/running/hold?cell=  -> {"held": bool}; the deadline of the cell of that number does not run, until
+    POST   /cells/running/release?cell=  the same; it runs on
     GET    /late                      -> the same of what came since the last cells; once, then it is gone
     POST   /kernels/LANGUAGE/interrupt?cell= -> {"interrupted": bool}; a cell of that number that is yet to come ends at once
     POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}
@@ -132,6 +134,7 @@ def door(inside: Inside, home: Path) -> Starlette:
             Route("/ready", routes.ready),
             Route("/cells", routes.execute, methods=["POST"]),
             Route("/cells/running", routes.so_far),
+            Route("/cells/running/{word}", routes.hold, methods=["POST"]),
             Route("/late", routes.late),
             Route("/kernels/{language}/interrupt", routes.interrupt, methods=["POST"]),
             Route("/kernels/{language}/restart", routes.restart, methods=["POST"]),
@@ -179,6 +182,12 @@ class _Routes:
 
     async def so_far(self, _: Request) -> Response:
         return EventStream(singly(self._inside.kernels.so_far()))
+
+    async def hold(self, request: Request) -> Response:
+        word, number = request.path_params["word"], _cell_number(request)
+        if word not in {"hold", "release"} or number is None:
+            raise HTTPException(404, "There is no such place.")
+        return JSONResponse({"held": self._inside.kernels.hold(number, is_held=word == "hold")})
 
     async def late(self, _: Request) -> Response:
         return EventStream(singly(self._inside.kernels.late()))

@@ -233,6 +233,12 @@ class Kernels:
         """Have the outside asked for a secret in the stream of the cell that runs; False when none does."""
         return self._running is not None and self._running.ask(question)
 
+    def hold(self, number: int, *, is_held: bool) -> bool:
+        """Have the deadline of a cell not run, or run on; False when that cell does not run, or the same was said last."""
+        return (
+            self._running is not None and self._running.request.number == number and self._running.hold(is_held=is_held)
+        )
+
     def refused(self, sentence: str, host: str | None) -> None:
         """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""
         if self._running is not None:

@@ -80,6 +80,7 @@ class RunningCell:
         self._last_word: str | None = None
         self._questions: list[Event] = []
         self._asked_people = 0
+        self._is_held = False
         self._closed: ClosedEvent | None = None
         self._over = asyncio.Event()
 
@@ -134,6 +135,17 @@ class RunningCell:
         self.ladder.release()
         if not was_answered:
             self._questions.append(QuestionDroppedEvent(number=number))
+
+    def hold(self, *, is_held: bool) -> bool:
+        """Have the deadline not run, or run on, as the outside says; False when it has said so already."""
+        if is_held == self._is_held:
+            return False
+        self._is_held = is_held
+        if is_held:
+            self.ladder.hold()
+        else:
+            self.ladder.release()
+        return True
 
     def end(self, end: End) -> None:
         """Say how it ended; the first word counts."""

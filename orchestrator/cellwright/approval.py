@@ -64,7 +64,7 @@ class Gate:
             approval, by_person = Approval(approved=False, reason=str(error)), False
         if approval is None:  # it is not wanted any more
             return None
-        reason = (approval.reason or "").strip()[:REASON_CHARS].encode("utf-8", "replace").decode() or None
+        reason = checked_reason(approval)
         self._journal.append(
             ApprovalDecided(
                 cell=pending.cell, approved=approval.approved, rule=decision.rule, by_person=by_person, reason=reason
@@ -89,14 +89,24 @@ class Gate:
                 return None
             if not asking.done():
                 raise NotAsked(f"Nobody has decided within {counted(round(self._people.longest_s), 'second')}.")
-            return _result(asking)
+            return result_of(asking)
         finally:
             asking.cancel()
             ending.cancel()
             await asyncio.gather(asking, ending, return_exceptions=True)
 
 
-def _result(asking: asyncio.Future[Approval]) -> Approval:
+def checked_reason(approval: Approval) -> str | None:
+    """Return a reason as it can be passed on; None where there is none."""
+    return (approval.reason or "").strip()[:REASON_CHARS].encode("utf-8", "replace").decode() or None
+
+
+def result_of(asking: asyncio.Future[Approval]) -> Approval:
+    """Return what an approver said.
+
+    Raises:
+        NotAsked: They could not.
+    """
     try:
         return asking.result()
     except NotAsked:

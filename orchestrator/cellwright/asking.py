@@ -50,16 +50,21 @@ class Asking(Protocol):
 
 @dataclass(frozen=True)
 class Pending:
-    """A cell that waits for a person's approval."""
+    """A cell that waits for a person's approval, or something that is about to leave the sandbox."""
 
-    cell: int
-    language: Language
+    cell: int | None
+    """Absent: no cell runs."""
+    language: Language | None
     code: str
-    """A stranger's, as with `Question.text`."""
+    """A stranger's, as with `Question.text`; empty where no cell runs."""
     rule: str
     """Why a person is asked, as a sentence."""
     screen: str | None
     """Blob of what the desktop showed last; absent: nothing is known of it."""
+    effect: str | None = None
+    """What is about to leave, such as `POST example.com:80/order`; absent: the cell itself waits."""
+    place: str | None = None
+    """Where that goes, host and port."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from cellwright.asking import Patience
 from cellwright.deadlines import too_long
 from cellwright.errors import CellwrightError, SandboxLost
 from cellwright.lease import Lease
+from cellwright.leaving import Leaving
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.people import People
 from cellwright.questions import Questions
@@ -27,7 +28,7 @@ from cellwright.running import OnEvent, RunningCell, not_executable
 from cellwright.sandbox.base import Sandbox
 from cellwright.screen import Screen
 from cellwright.secret_uses import SecretUses
-from cellwright_kernel.wire import Cell
+from cellwright_kernel.wire import Cell, Execute
 
 LADDER_S: Final = 3.0
 """Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
@@ -59,6 +60,8 @@ class Executor:
         self._touch = touch
         self.screen = Screen(given, journal)
         """What its cells have shown there."""
+        self.leaving: Leaving | None = None
+        """Asks about what is about to leave; absent: nothing does."""
         self.is_over = False
         """True once the session is being closed: a cell that ends now is told so."""
 
@@ -74,6 +77,8 @@ class Executor:
         """See a cell through to its end and return it closed. Arguments as in `Session.begin`."""
         try:
             await self.screen.taken()
+            if self.leaving is not None:
+                await self.leaving.begun()
             self._record_opened(ongoing, deadline_s, call)
             try:
                 arrived = time.monotonic()
@@ -116,6 +121,8 @@ class Executor:
         """
         try:
             self._lease.still(within)
+            if self.leaving is not None:
+                await self.leaving.begun()
             started = time.monotonic()
             ongoing.running = running = RunningCell([], None)
             if (fault := self._not_to_be_posted(ongoing.cell)) is not None:
@@ -129,6 +136,12 @@ class Executor:
     async def end(self, ongoing: Ongoing) -> None:
         """Ask a cell to end; one that has not by the time its kernel host has for that is given up, and its sandbox with it."""
         await ongoing.end_within(LADDER_S + GRACE_S)
+
+    async def close(self) -> None:
+        """Take what is still to be taken of the screen; nobody is asked about anything any more."""
+        await self.screen.taken()
+        if self.leaving is not None:
+            await self.leaving.begun()
 
     def _record_opened(self, ongoing: Ongoing, deadline_s: float, call: ModelCall | None) -> None:
         cell = ongoing.opened(screen_before=self.screen.sha256)
@@ -161,25 +174,14 @@ class Executor:
 
     async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float, journal: Journal | None) -> None:
         """Post a cell and see it through; without a journal it is one of the record, and people are not asked."""
-        running, door = ongoing.running, self._lease.sandbox.door
+        running = ongoing.running
         waited_s = LADDER_S + GRACE_S
         request = ongoing.posted(deadline_s=deadline_s, named_s=named_s, waited_s=waited_s)
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
-            async with (
-                asyncio.timeout(deadline_s + waited_s) as limit,
-                Questions.of(
-                    self._people,
-                    journal,
-                    door,
-                    request.number,
-                    patience=Patience(limit),
-                    on_waiting=ongoing.asks_people,
-                ) as questions,
-            ):
-                async for event in self._secret_uses.answered(door, request):
-                    questions.take(event)
-                    running.take(event)
+            async with asyncio.timeout(deadline_s + waited_s) as limit:
+                with ongoing.patient(Patience(limit)) as patience:
+                    await self._heard(ongoing, request, journal, patience)
         except (SandboxLost, TimeoutError) as error:
             self._lose(running, str(error) or "The kernel host did not answer in time.")
         except asyncio.CancelledError:  # by end() alone: what it has said until now is its record
@@ -187,6 +189,16 @@ class Executor:
         finally:
             noting.cancel()
             await asyncio.gather(noting, return_exceptions=True)
+
+    async def _heard(self, ongoing: Ongoing, request: Execute, journal: Journal | None, patience: Patience) -> None:
+        door = self._lease.sandbox.door
+        asks = Questions.of(
+            self._people, journal, door, request.number, patience=patience, on_waiting=ongoing.asks_people
+        )
+        async with asks as questions:
+            async for event in self._secret_uses.answered(door, request):
+                questions.take(event)
+                ongoing.running.take(event)
 
     def _lose(self, running: RunningCell, reason: str) -> None:
         """The sandbox is of no use any more: end it, and say what that means."""

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from cellwright.asking import Patience
 from cellwright.errors import RecordError, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease
 from cellwright.record.journal import Journal
 from cellwright.record.records import CellRunning
 from cellwright.record.run_info import now
 from cellwright.running import RunningCell
+from cellwright.sandbox.door_holds import deadline_held
 from cellwright_kernel.wire import Cell, Execute, Output, Text
 
 _FIRST_NOTE_S: Final = 30.0
@@ -28,8 +30,8 @@ _MOST_UNTOLD: Final = 8
 """Cells whose end nobody was told, and that are remembered; the run on disk has all."""
 
 
-WaitsFor = Literal["answer", "approval"]
-"""What a person is to give: the answer to a question of the cell's, or an approval before it is executed."""
+WaitsFor = Literal["answer", "approval", "effect"]
+"""What a person is to give: the answer to a question of the cell's; an approval before it is executed, or before something leaves."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Ongoing:
         """For what a person is waited for now; None: for nothing."""
         self.was_held = False
         """True once it had to wait for an approval."""
+        self._patience: Patience | None = None
         self._lease = given
         self._journal = journal
         self._ending: asyncio.Task[Cell] | None = None
@@ -153,6 +156,29 @@ class Ongoing:
         self._is_posted, cell = True, self.cell
         times = {"deadline_s": deadline_s, "named_s": named_s, "waited_s": waited_s}
         return Execute(number=cell.number, language=cell.language, code=cell.code, **times)
+
+    @contextmanager
+    def patient(self, patience: Patience) -> Iterator[Patience]:
+        """Say what holds its time limit, out here, while it is posted."""
+        self._patience = patience
+        try:
+            yield patience
+        finally:
+            self._patience = None
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Have its deadline not run during the block, for something that it is about to send waits for a person."""
+        if self._patience is None:
+            yield
+            return
+        self.waits_for = "effect"
+        try:
+            with self._patience.held():
+                async with deadline_held(self._lease.sandbox.door, self.cell.number):
+                    yield
+        finally:
+            self.waits_for = None
 
     def asks_people(self, count: int) -> None:
         """Say how many of its questions wait for a person."""

@@ -31,6 +31,10 @@ class Recording(Protocol):
         """Keep a record."""
 
 
+class Recorded(Asking, Approver, Protocol):
+    """The people of a record."""
+
+
 @dataclass(frozen=True, eq=False)
 class People:
     """Who can be asked in one session. One value for each session: it counts how long they were waited for."""
@@ -45,7 +49,7 @@ class People:
     """Seconds for which they are waited for: for all questions of a cell together, for one of the model's, for an approval."""
     desk: Desk | None = None
     """Where what waits is found by those who are elsewhere; absent: nowhere."""
-    recorded: Asking | None = None
+    recorded: Recorded | None = None
     """Answers, from the record, the questions of cells that are executed again for what they leave."""
     waits: Waits = field(default_factory=Waits)
     """For how long they were."""

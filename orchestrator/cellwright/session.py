@@ -25,6 +25,7 @@ from cellwright.errors import SessionBusy, SessionClosed
 from cellwright.executor import Executor
 from cellwright.files import read_out
 from cellwright.lease import Lease, lease, or_closed
+from cellwright.leaving import Leaving
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
 from cellwright.people import People
@@ -56,8 +57,7 @@ class Session:
         self._tape: Tape | None = None
         self.attached = Attached(given, journal, self._touch)
         """The way for a Jupyter client to its kernels."""
-        self._closed = False
-        self._end = End("done")
+        self._closed, self._end = False, End("done")
         self.last_used = time.monotonic()
         """Moment of the last request, on the monotonic clock."""
 
@@ -103,7 +103,7 @@ class Session:
             SandboxUnavailable: No sandbox could be started.
             UsageError: A secret has no value, or none that can be kept secret; or an entry of `allow` is none.
         """
-        spec, session_id = spec or Spec(), session_id or uuid.uuid4().hex
+        spec, session_id, people = spec or Spec(), session_id or uuid.uuid4().hex, people or People()
         backend = backend or backend_named(spec.backend)
         kept = secrets_of(spec, secrets or {})
         AllowList.of(spec.allow)  # before there is a run
@@ -117,9 +117,11 @@ class Session:
             journal, lambda: session.executing if session else None, had=None if is_new else journal.cells
         )
         outgoing.keeps_taped = is_new
+        leaving = Leaving(people, journal, lambda: session._ongoing if session else None)
         try:
-            async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape) as given:
-                session = cls(session_id, journal, given, SecretUses(kept, journal), people or People())
+            async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape, asks=leaving) as given:
+                session = cls(session_id, journal, given, SecretUses(kept, journal), people)
+                session._executor.leaving = leaving
                 session._outgoing, session._tape = outgoing, tape
                 journal.append(
                     records.SessionOpened(
@@ -383,7 +385,7 @@ class Session:
             self._closed = self._executor.is_over = self.attached.is_over = True
             if self._ongoing is not None:
                 await self._executor.end(self._ongoing)
-            await self._executor.screen.taken()
+            await self._executor.close()
             await finish(self.id, self._lease, self.journal, self._end)
 
     def _refuse(self) -> None:

@@ -200,3 +200,32 @@ async def test_code_asks_without_an_end_and_is_refused_after_twenty(host: Host) 
 
     assert await asked.execute(code, "python", hear) == "ok"
     assert asked.texts == ["980"]
+
+
+async def test_the_outside_holds_the_deadline_of_the_cell_that_runs_and_of_no_other(host: Host) -> None:
+    """The cell has half a second, and is held for two heartbeats, which is two seconds."""
+    asked, beats = Asked(host), []  # type: ignore[var-annotated]
+    said: list[bool] = []
+
+    async def say(word: str, cell: int) -> None:
+        response = await host.client.post(f"/cells/running/{word}", params={"cell": str(cell)})
+        said.append(response.json()["held"])
+
+    async def begin(number: int) -> None:
+        await say("hold", number + 1)
+        await say("hold", number)
+        await say("hold", number)
+
+    def hear(event: Event) -> object:
+        if isinstance(event, HeartbeatEvent):
+            beats.append(event)
+            return say("release", host.number) if len(beats) == 2 else None
+        return begin(host.number) if event.type == "piece" else None
+
+    code = "import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.01)"
+    assert await asked.execute(code, "python", hear, deadline_s=0.5) == "timeout"
+    assert len(beats) >= 2
+    assert said[:3] == [False, True, False]
+    assert said[-1] is True
+    assert (await host.client.post("/cells/running/stop", params={"cell": "1"})).status_code == 404
+    assert (await host.client.post("/cells/running/hold")).status_code == 404

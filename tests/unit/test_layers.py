@@ -20,6 +20,7 @@ LAYERS = (
     ("pool",),  # it leases whole sessions
     ("session",),
     ("executor",),
+    ("leaving",),
     ("approval",),
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),

@@ -30,9 +30,10 @@ class _Question(BaseModel):
 
 class _Approval(BaseModel):
     number: int
-    cell: int
-    language: str
+    cell: int | None
+    language: str | None
     code: str
+    effect: str | None
     rule: str
     screen: str | None
 
@@ -83,8 +84,10 @@ def people(
             words = f"{one['session_id']} {one['number']}  cell {one['cell']} asks: {one['question']}"
             code = ""
         else:
-            words = f"{one['session_id']} {one['number']}  cell {one['cell']} ({one['language']}) waits for approval. {one['rule']}"
-            code = "".join(f"\n  | {line}" for line in str(one["code"]).split("\n"))
+            who = "something" if one["cell"] is None else f"cell {one['cell']} ({one['language']})"
+            what = "waits for approval." if one["effect"] is None else f"is about to send: {one['effect']}"
+            words = f"{one['session_id']} {one['number']}  {who} {what} {one['rule']}"
+            code = "".join(f"\n  | {line}" for line in str(one["code"]).split("\n")) if one["code"] else ""
         console.print(Text(plain(words), style=style), Text(plain(code)), sep="", soft_wrap=True)
 
 

@@ -18,7 +18,7 @@ from cellwright.people import People
 from cellwright.policy import Rule
 from cellwright_kernel.wire_people import ANSWER_CHARS
 
-APPROVE_HELP = "Which cells a person has to approve before they are executed: `never`, or `each`."
+APPROVE_HELP = "What a person has to approve: `never` anything; `each` cell before it is executed; `effects`: what a cell is about to send out."
 
 
 @dataclass(frozen=True, kw_only=True)

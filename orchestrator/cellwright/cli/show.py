@@ -157,7 +157,8 @@ def _words(record: records.Note | records.CellRebuilt | records.PersonAnswered |
         case records.CellRebuilt():
             return _rebuilt(record)
         case records.ApprovalDecided():
-            return f"cell {record.cell}: {'approved' if record.approved else 'denied'}{f' ({record.reason})' if record.reason else ''}"
+            where = f"{record.place}" if record.place else f"cell {record.cell}"
+            return f"{where}: {'approved' if record.approved else 'denied'}{f' ({record.reason})' if record.reason else ''}"
         case _:
             return f"no answer: {record.refused}" if record.answer is None else f"a person answered: {record.answer}"
 

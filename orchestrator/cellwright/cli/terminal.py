@@ -93,13 +93,17 @@ class Terminal:
 
     async def approve(self, pending: Pending) -> Approval:
         """See `Approver.approve`."""
-        lines = pending.code.split("\n")
+        what = f"Cell {pending.cell} ({pending.language}) waits for your approval."
+        if pending.effect is not None:
+            who = "Something" if pending.cell is None else f"Cell {pending.cell} ({pending.language})"
+            what = f"{who} is about to send: {pending.effect}"
+        lines = pending.code.split("\n") if pending.code else []
         code = "\n".join(f"  | {line}" for line in lines[:_CODE_LINES])
         if len(lines) > _CODE_LINES:
             code += f"\n  | ... and {len(lines) - _CODE_LINES} lines more"
         screen = f"\n  screen: {self.screens(pending.screen)}" if pending.screen and self.screens else ""
-        shown = f"Cell {pending.cell} ({pending.language}) waits for your approval. {pending.rule}\n{code}{screen}"
-        typed = await self.line("execute it? [y, or why not] ", before=shown)
+        shown = f"{what} {pending.rule}\n{code}{screen}"
+        typed = await self.line(f"{'execute' if pending.effect is None else 'send'} it? [y, or why not] ", before=shown)
         if typed is None:
             raise NotAsked("The person at the terminal has left.")
         if typed.strip().lower() in {"y", "yes"}:

@@ -125,8 +125,11 @@ def _waits(cell: Cell, waits_for: WaitsFor) -> str:
             f"Cell {cell.number} has to be approved by a person, who has not decided yet. Nothing of it has run. Make the same call again to wait "
             f"on, or call with `{sign} interrupt` alone to give it up. Other code is not executed before."
         )
+    what = "has asked a person, who has not answered yet"
+    if waits_for == "effect":
+        what = "is about to send something that a person has to approve, who has not decided yet"
     return (
-        f"Cell {cell.number} has asked a person, who has not answered yet. What it has shown so far stands above. Call with `{sign} wait` alone "
+        f"Cell {cell.number} {what}. What it has shown so far stands above. Call with `{sign} wait` alone "
         f"to wait on, or with `{sign} interrupt` alone to end it and keep its variables. Other code is not executed before it has ended."
     )
 

@@ -42,14 +42,17 @@ class AnswerRequest(BaseModel):
 
 
 class ApprovalView(BaseModel):
-    """A cell that waits for an approval."""
+    """A cell that waits for an approval, or something that is about to leave the sandbox."""
 
     number: int
     """By which it is decided."""
-    cell: int
-    language: Language
+    cell: int | None
+    """Null: no cell runs."""
+    language: Language | None
     code: str
-    """A stranger's."""
+    """A stranger's; empty where no cell runs."""
+    effect: str | None
+    """What is about to leave, such as `POST example.com:80/order`; null: the cell itself waits."""
     rule: str
     """Why a person is asked."""
     screen: str | None
@@ -89,7 +92,15 @@ async def answer_question(desk: ADesk, number: int, said: AnswerRequest) -> None
 async def list_approvals(desk: ADesk) -> list[ApprovalView]:
     """List the cells that wait for an approval."""
     return [
-        ApprovalView(number=n, cell=one.cell, language=one.language, code=one.code, rule=one.rule, screen=one.screen)
+        ApprovalView(
+            number=n,
+            cell=one.cell,
+            language=one.language,
+            code=one.code,
+            effect=one.effect,
+            rule=one.rule,
+            screen=one.screen,
+        )
         for n, one in desk.approvals.items()
     ]
 

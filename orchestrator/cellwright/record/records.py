@@ -259,10 +259,13 @@ class PersonAnswered(Noted):
 
 
 class ApprovalDecided(Noted):
-    """A cell had to be approved before it was posted, and was, or was not."""
+    """A cell had to be approved before it was posted, or something before it left the sandbox; and was, or was not."""
 
     type: Literal["approval_decided"] = "approval_decided"
-    cell: int
+    cell: int | None = None
+    """Absent: no cell ran."""
+    place: str | None = None
+    """Where something was to go, host and port; absent: it is about the cell itself."""
     approved: bool
     rule: str
     """Why it had to be, as a sentence."""

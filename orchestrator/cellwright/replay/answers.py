@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cellwright.asking import Approval, NotAsked, Pending, Question
 from cellwright.people import People
+from cellwright.policy import Rule
 from cellwright.record import Run
 from cellwright.record.records import ApprovalDecided, PersonAnswered
 
@@ -22,13 +23,13 @@ class RecordedPeople:
 
     def __init__(self, run: Run) -> None:
         self._answers: dict[tuple[int | None, str], list[PersonAnswered]] = {}
-        self._denied: dict[int, ApprovalDecided] = {}
+        self._denied: dict[tuple[int | None, str | None], ApprovalDecided] = {}
         for record in run.records:
             match record:
                 case PersonAnswered(cell=int()):
                     self._answers.setdefault((record.cell, record.question), []).append(record)
                 case ApprovalDecided(approved=False):
-                    self._denied[record.cell] = record
+                    self._denied[record.cell, record.place] = record
                 case _:
                     pass
 
@@ -47,7 +48,7 @@ class RecordedPeople:
 
     async def approve(self, pending: Pending) -> Approval:
         """See `Approver.approve`."""
-        denied = self._denied.get(pending.cell)
+        denied = self._denied.get((pending.cell, pending.place))
         if denied is None:
             return Approval(approved=True)
         if denied.by_person:
@@ -57,4 +58,7 @@ class RecordedPeople:
     @property
     def people(self) -> People:
         """Whom a replay asks."""
-        return People(asking=self, approver=self, approve="each" if self._denied else "never")
+        rule: Rule = "never"
+        if self._denied:
+            rule = "each" if any(place is None for _, place in self._denied) else "effects"
+        return People(asking=self, approver=self, approve=rule)
