@@ -149,7 +149,7 @@ async def test_a_cell_is_listed_approved_and_executed(approved: tuple[httpx2.Asy
     executing = asyncio.ensure_future(execute(client, "log(1)"))
     one = await waiting(client, "approvals")
     assert {**one, "rule": ""} == {
-        "number": 1, "cell": 1, "language": "python", "code": "log(1)", "rule": "", "screen": None,
+        "number": 1, "cell": 1, "language": "python", "code": "log(1)", "effect": None, "rule": "", "screen": None,
     }  # fmt: skip
     assert (await client.post("/v1/sessions/a/approvals/1", json={"approve": True})).status_code == 204
     assert await executing == ["1"]
