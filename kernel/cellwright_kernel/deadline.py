@@ -2,7 +2,7 @@
 
 Flows in: a deadline, a clock, and what each rung does. Flows out: the highest rung that was climbed. Decided here: the
 order of the rungs and the time between them; that an interrupt is repeated while it isn't obeyed, since code may catch
-one; that asking for an interrupt only brings the deadline forward; that code which has stopped is left alone, though what
+one; that asking for an interrupt only brings the deadline forward; that the deadline does not run while a person is waited for; that code which has stopped is left alone, though what
 it said is still being read; and that the top of the ladder is an answer without the kernel's help.
 """
 
@@ -70,17 +70,16 @@ class Ladder:
         self._began = clock.now()
         self._deadline = self._began + deadline_s
         self._asked_for_rung: Rung = "interrupt"
-        self._brought_forward = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._holds = 0
+        self._held_at = 0.0
+        self.asked = False
+        """True when somebody asked for the end; False when the deadline brought it."""
         self.deadline_s = deadline_s
         self.rung: Rung | None = None
         """The highest rung that was used; None while the cell is left alone."""
         self.has_stopped = False
         """Set once the kernel has replied: no rung is used any more, unless somebody wants the kernel itself to end."""
-
-    @property
-    def asked(self) -> bool:
-        """True when somebody asked for the end; False when the deadline brought it."""
-        return self._brought_forward.is_set()
 
     @property
     def past_s(self) -> float:
@@ -97,7 +96,27 @@ class Ladder:
         if self.rung is None and not self.asked:
             self._deadline = self._clock.now()
             self._asked_for_rung = rung
-            self._brought_forward.set()
+            self.asked = True
+            self._moved.set()
+
+    @property
+    def is_climbed(self) -> bool:
+        """True once the cell is being ended."""
+        return self.asked or self.rung is not None
+
+    def hold(self) -> None:
+        """Have the deadline not run, until `release` was called as often."""
+        if self._holds == 0:
+            self._held_at = self._clock.now()
+        self._holds += 1
+        self._moved.set()
+
+    def release(self) -> None:
+        """Let the deadline run on; it is later by the time that it was held."""
+        self._holds -= 1
+        if self._holds == 0 and not self.is_climbed:
+            self._deadline += self._clock.now() - self._held_at
+            self._moved.set()
 
     async def climb(self, act: Callable[[Rung], Awaitable[None]]) -> None:
         """Wait for the deadline and do what each rung says; return at the top. Cancelled when the cell has ended.
@@ -105,7 +124,7 @@ class Ladder:
         Args:
             act: Does a rung; what it raises ends the climbing.
         """
-        await self._clock.until(self._deadline, self._brought_forward)
+        await self._deadline_comes()
         never = asyncio.Event()
         start = next(offset for offset, rung in RUNGS if rung == self._asked_for_rung)
         for offset, rung in RUNGS:
@@ -118,3 +137,13 @@ class Ladder:
                 self.rung = rung
             await act(rung)
         await self._clock.until(self._deadline + TOP_S - start, never)
+
+    async def _deadline_comes(self) -> None:
+        while not self.asked:
+            self._moved.clear()
+            if self._holds:
+                await self._moved.wait()  # whoever holds it releases it, at the cell's end at the latest
+            elif self._clock.now() < self._deadline:
+                await self._clock.until(self._deadline, self._moved)
+            else:
+                return

@@ -6,12 +6,15 @@ is too large, and which status each refusal has.
     GET    /ready?timeout_s=          waits until the inside is usable or has failed -> Ready
     POST   /cells                     Execute -> NDJSON of Event, the last one `closed`; 409 while another cell runs
     GET    /cells/running             -> the same of what the running cell has shown so far, closed as `running`
+    POST   /cells/running/hold?cell=  -> {"held": bool}; the deadline of the cell of that number does not run, until
+    POST   /cells/running/release?cell=  the same; it runs on
     GET    /late                      -> the same of what came since the last cells; once, then it is gone
     POST   /kernels/LANGUAGE/interrupt?cell= -> {"interrupted": bool}; a cell of that number that is yet to come ends at once
     POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}
     GET    /kernels/LANGUAGE/connection -> KernelConnection, of a kernel that is started if there is none
     WS     /kernels/LANGUAGE/CHANNEL?kernel_id= pipes bytes to and from that socket of that kernel
     POST   /secrets/NUMBER            SecretAnswer to a `secret_asked` event; 404 when nobody waits for it
+    POST   /questions/NUMBER          PersonAnswer to a `person_asked` event; the same
     /https and what is below it       of the browser's HTTPS: see `door_https.py`
     GET    /screen.png                PNG; ETag is the hash of the raw pixels, If-None-Match gives 304
     POST   /pictures/difference       PicturePair -> PictureDifference
@@ -60,6 +63,7 @@ from cellwright_kernel.wire import (
     Ready,
     SecretAnswer,
 )
+from cellwright_kernel.wire_people import PersonAnswer
 
 _READY_S: Final = 30.0
 _LISTING: Final = TypeAdapter(list[FileInfo])
@@ -93,6 +97,13 @@ class Answerable(Protocol):
         """Take one; False when nobody waits for it."""
 
 
+class Asking(Protocol):
+    """Who waits for answers of people."""
+
+    def answer(self, number: int, said: PersonAnswer) -> bool:
+        """Take one; False when nobody waits for it."""
+
+
 class Inside(Informed, Protocol):
     """What the door opens to."""
 
@@ -103,6 +114,10 @@ class Inside(Informed, Protocol):
     @property
     def secrets(self) -> Answerable | None:
         """Whom answers about secrets are for; None where there are none."""
+
+    @property
+    def questions(self) -> Asking:
+        """Whom people's answers are for."""
 
     async def ready(self, timeout_s: float) -> Ready:
         """Wait until everything is usable, something has failed, or the time is over."""
@@ -119,12 +134,14 @@ def door(inside: Inside, home: Path) -> Starlette:
             Route("/ready", routes.ready),
             Route("/cells", routes.execute, methods=["POST"]),
             Route("/cells/running", routes.so_far),
+            Route("/cells/running/{word}", routes.hold, methods=["POST"]),
             Route("/late", routes.late),
             Route("/kernels/{language}/interrupt", routes.interrupt, methods=["POST"]),
             Route("/kernels/{language}/restart", routes.restart, methods=["POST"]),
             Route("/kernels/{language}/connection", routes.connection),
             WebSocketRoute("/kernels/{language}/{channel}", routes.tunnel),
             Route("/secrets/{number:int}", routes.answer, methods=["POST"]),
+            Route("/questions/{number:int}", routes.answer_of_person, methods=["POST"]),
             *https_routes(inside),
             Route("/screen.png", routes.screen),
             Route("/pictures/difference", routes.picture_difference, methods=["POST"]),
@@ -166,6 +183,12 @@ class _Routes:
     async def so_far(self, _: Request) -> Response:
         return EventStream(singly(self._inside.kernels.so_far()))
 
+    async def hold(self, request: Request) -> Response:
+        word, number = request.path_params["word"], _cell_number(request)
+        if word not in {"hold", "release"} or number is None:
+            raise HTTPException(404, "There is no such place.")
+        return JSONResponse({"held": self._inside.kernels.hold(number, is_held=word == "hold")})
+
     async def late(self, _: Request) -> Response:
         return EventStream(singly(self._inside.kernels.late()))
 
@@ -191,6 +214,15 @@ class _Routes:
         except ValidationError:
             raise HTTPException(400, "The request is no answer.") from None
         if secrets is None or not secrets.answer(request.path_params["number"], said):
+            raise HTTPException(404, "Nobody waits for this answer.")
+        return Response(status_code=204)
+
+    async def answer_of_person(self, request: Request) -> Response:
+        try:
+            said = PersonAnswer.model_validate_json(await _body(request))
+        except ValidationError:
+            raise HTTPException(400, "The request is no answer.") from None
+        if not self._inside.questions.answer(request.path_params["number"], said):
             raise HTTPException(404, "Nobody waits for this answer.")
         return Response(status_code=204)
 

@@ -29,6 +29,8 @@ from cellwright_kernel.informant.informant import Informant
 from cellwright_kernel.kernel_process import COMMANDS
 from cellwright_kernel.kernels import Kernels
 from cellwright_kernel.memory import HEADROOM_BYTES, Memory, data_bytes
+from cellwright_kernel.people import ask_user
+from cellwright_kernel.people.broker import QuestionBroker
 from cellwright_kernel.playwright_browsers import playwright_environment
 from cellwright_kernel.secrets.secrets import WHERE
 from cellwright_kernel.server import Server, listener
@@ -99,6 +101,7 @@ class Host:
             image_size=(max(side, settings.width), max(side, settings.height)),
         )
         self.secrets = self._new_secrets(folder / "secrets") if settings.secrets else None
+        self.questions = QuestionBroker(folder / "questions", lambda: self.kernels.running)
         self._starting: asyncio.Task[tuple[str, ...]] | None = None
         self._begun = asyncio.Event()
         self._looking = asyncio.Event()
@@ -113,6 +116,7 @@ class Host:
             asyncio.TaskGroup() as group,
         ):
             self._problems = forwarder.problems
+            await self.questions.start()
             if self.secrets is not None:
                 await self.secrets.start()
             async with self.kernels:
@@ -121,6 +125,7 @@ class Host:
                     yield
                 finally:
                     keeping.cancel()
+            self.questions.stop()
             if self.secrets is not None:
                 await self.secrets.stop()
             if self._desktop is not None:
@@ -206,6 +211,7 @@ class Host:
             **proxy_environment(self._settings),
             **self._playwright,
             **(self._desktop.environment() if self._desktop else {}),
+            ask_user.WHERE: str(self.questions.socket),
             **({WHERE: str(self.secrets.socket)} if self.secrets else {}),
             **(repeatable.environment() if self._settings.deterministic else {}),
             **{name: value for name, value in self._settings.env.items() if name != params.WHERE},

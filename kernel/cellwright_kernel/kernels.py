@@ -143,6 +143,11 @@ class Kernels:
         return cell
 
     @property
+    def running(self) -> RunningCell | None:
+        """The cell that runs; None between cells."""
+        return self._running
+
+    @property
     def executing(self) -> int | None:
         """Number of the cell that runs; None between cells."""
         return None if self._running is None else self._running.request.number
@@ -227,6 +232,12 @@ class Kernels:
     def ask(self, question: SecretAskedEvent) -> bool:
         """Have the outside asked for a secret in the stream of the cell that runs; False when none does."""
         return self._running is not None and self._running.ask(question)
+
+    def hold(self, number: int, *, is_held: bool) -> bool:
+        """Have the deadline of a cell not run, or run on; False when that cell does not run, or the same was said last."""
+        return (
+            self._running is not None and self._running.request.number == number and self._running.hold(is_held=is_held)
+        )
 
     def refused(self, sentence: str, host: str | None) -> None:
         """Have the cell that runs tell what the way out refused; between cells it is the browser's own affair."""

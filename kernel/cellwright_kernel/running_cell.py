@@ -17,6 +17,7 @@ from cellwright_kernel import sentences
 from cellwright_kernel.deadline import Clock, Ladder
 from cellwright_kernel.outputs import Outputs
 from cellwright_kernel.wire import CellStatus, ClosedEvent, Event, Execute, HeartbeatEvent, SecretAskedEvent
+from cellwright_kernel.wire_people import QUESTIONS, PersonAskedEvent, QuestionDroppedEvent
 
 End = Literal["finished", "kernel_died", "given_up"]
 
@@ -78,6 +79,8 @@ class RunningCell:
         self._messages = 0
         self._last_word: str | None = None
         self._questions: list[Event] = []
+        self._asked_people = 0
+        self._is_held = False
         self._closed: ClosedEvent | None = None
         self._over = asyncio.Event()
 
@@ -114,6 +117,34 @@ class RunningCell:
     def ask(self, question: SecretAskedEvent) -> bool:
         """Have the outside asked for a secret."""
         self._questions.append(question)
+        return True
+
+    def ask_person(self, question: PersonAskedEvent) -> str | None:
+        """Have the outside ask a person, and hold the deadline until `asks_no_longer`; or return why not, as a sentence."""
+        if self.ladder.is_climbed:
+            return "This cell is being ended, so nobody was asked."
+        self._asked_people += 1
+        if self._asked_people > QUESTIONS:
+            return f"One cell may ask a person {QUESTIONS} times. Nobody was asked this time. Ask for several things at once."
+        self.ladder.hold()
+        self._questions.append(question)
+        return None
+
+    def asks_no_longer(self, number: int, *, was_answered: bool) -> None:
+        """Let the deadline run on: a person has answered, or nobody in here waits for it any more."""
+        self.ladder.release()
+        if not was_answered:
+            self._questions.append(QuestionDroppedEvent(number=number))
+
+    def hold(self, *, is_held: bool) -> bool:
+        """Have the deadline not run, or run on, as the outside says; False when it has said so already."""
+        if is_held == self._is_held:
+            return False
+        self._is_held = is_held
+        if is_held:
+            self.ladder.hold()
+        else:
+            self.ladder.release()
         return True
 
     def end(self, end: End) -> None:
@@ -184,6 +215,11 @@ class RunningCell:
             last_word=self._last_word,
         )
         self._over.set()
+
+    @property
+    def is_over(self) -> bool:
+        """True once it is closed."""
+        return self._over.is_set()
 
     async def over(self) -> None:
         """Wait until it is closed."""

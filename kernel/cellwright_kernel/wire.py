@@ -4,7 +4,7 @@ Flows in: nothing; these are types. Flows out: the same types on both sides of t
 Decided here: the fields of a cell, of its outputs and of the events that stream back while it runs, what the kernel
 host is started with, and what an absent field means. The inside owns this file; the outside imports it and checks every value
 against it, because what comes from inside is data from a stranger. Of the inside it imports besides only what is decided for both:
-`pace.py` and `secrets/placeholder.py`.
+`pace.py` and `secrets/placeholder.py`. What a cell asks a person with stands in `wire_people.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer
+from pydantic import Field, TypeAdapter, field_serializer
+
+from cellwright_kernel.wire_people import PersonAskedEvent, QuestionDroppedEvent
+from cellwright_kernel.wire_value import Count, Value
 
 CODE_BYTES: Final = 64 * 1024
 """Largest code of one cell, in bytes of UTF-8."""
@@ -40,15 +43,7 @@ Source = Literal["stdout", "stderr", "log", "result", "display", "error", "notic
 
 MediaType = Literal["image/png", "image/jpeg", "image/webp"]
 
-Count = Annotated[int, Field(ge=0, lt=2**53)]
-"""A number that every reader of JSON can hold."""
 Pixels = Annotated[int, Field(ge=1, lt=2**16)]
-
-
-class Value(BaseModel):
-    """Base of everything on the wire: frozen, and unknown fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 
 
 class Area(NamedTuple):
@@ -237,7 +232,8 @@ class ClosedEvent(Value):
     """The notice among its outputs that tells how it was ended and what is left; absent where it ended by itself."""
 
 
-_Event = OutputEvent | WithdrawnEvent | KeptEvent | PieceEvent | HeartbeatEvent | SecretAskedEvent | ClosedEvent
+_Asked = SecretAskedEvent | PersonAskedEvent | QuestionDroppedEvent
+_Event = OutputEvent | WithdrawnEvent | KeptEvent | PieceEvent | HeartbeatEvent | _Asked | ClosedEvent
 
 Event = Annotated[_Event, Field(discriminator="type")]
 
@@ -346,14 +342,14 @@ class HostSettings(Value):
     limit."""
     memory: MemoryLimit | None = None
     """Absent: no limit."""
-    groups: dict[GroupPart, tuple[int, ...]] = {}
+    groups: dict[GroupPart, tuple[int, ...]] = Field(default_factory=dict)
     """Inherited descriptors: a process whose id is written to all of a part's is in that part's control groups. Absent: it
     has none."""
     call_filter: str | None = None
     """File with a filter of system calls as BPF, which the kernel host takes on first of all. Absent: it has one already."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default_factory=dict)
     """Added to the kernels' environment (`--env`)."""
-    params: dict[str, str] = {}
+    params: dict[str, str] = Field(default_factory=dict)
     """What cells find as `params`, by name."""
     deterministic: bool = False
     """Whether what can be fixed is (`repeatable.py`): seeds, hashes, time zone, locale."""
@@ -377,7 +373,7 @@ class Ready(Value):
     ready: bool
     missing: tuple[str, ...] = ()
     """What is not up yet, or failed, each a sentence; empty when ready."""
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = Field(default_factory=dict)
     """`chromium`, `node`, `playwright` and `python`, as the inside says."""
 
 

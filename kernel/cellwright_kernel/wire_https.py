@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, TypeAdapter, model_validator
 
-from cellwright_kernel.wire import Count, Value
+from cellwright_kernel.wire_value import Count, Value
 
 BODY_BYTES: Final = 8 * 1024**2
 """Most of a body that is told; of a larger one only its size is."""

@@ -26,6 +26,7 @@ from cellwright.record.records import (
     ModelRequest,
     ModelResponse,
     Note,
+    PersonAnswered,
     Record,
     RunClosed,
     TermsSet,
@@ -166,6 +167,8 @@ class _Reading:
         """Whether the last response was such a summary."""
         self._is_apart = False
         """Whether the last request asked for a summary that the record has as such."""
+        self._was_steered = False
+        """Whether a person has said something since the last response: it has not finished then, whatever it said."""
         self._sent_back = 0
         self._terms: TermsSet | None = None
 
@@ -215,6 +218,8 @@ class _Reading:
             case Note(topic="call", text=text):  # of runs that were written before such notes had the id
                 call_id, _, reason = text.partition(": ")
                 self._refused[call_id] = reason
+            case PersonAnswered(call_id=str(call_id)):
+                self._refused[call_id] = record.refused or "" if record.answer is None else record.answer
             case Note(topic="task", text=text):
                 self._history = History(user_item(text))
             case Note(topic=str(topic), text=text) if topic in TOLD:
@@ -230,11 +235,15 @@ class _Reading:
             calls=calls,
             answers=dict(self._answers(calls)),
             after=tuple(self._after),
-            last_words=last_words_of(self._last) if self._last and not self._is_over else None,
+            last_words=self._last_words,
             instructions=self._instructions,
             sent_back=self._sent_back,
             terms=self._terms,
         )
+
+    @property
+    def _last_words(self) -> str | None:
+        return None if self._last is None or self._is_over or self._was_steered else last_words_of(self._last)
 
     def _respond(self, raw: JsonValue) -> None:
         response = _response_from(raw)
@@ -254,11 +263,13 @@ class _Reading:
         for _, answered in self._answers(self._last.calls if self._last else ()):
             self._history.answer(answered)
         self._history.say(*self._after)
-        self._last, self._after, self._is_over = None, [], False
+        self._last, self._after = None, []
+        self._is_over = self._was_steered = False
         self._numbers, self._refused, self._rebuilt = {}, {}, {}
 
     def _told(self, topic: str, text: str) -> None:
         self._after.append(user_item(text))
+        self._was_steered = self._was_steered or topic == STEERED
         self._wrap_up = self._after[-1] if topic == WRAP_UP else self._wrap_up
         if topic == SENT_BACK:  # it had not finished, then
             self._settle()

@@ -16,6 +16,7 @@ from typing import Final, Literal, assert_never
 from pydantic import JsonValue
 
 from cellwright.answer import answer, said
+from cellwright.asking import NotAsked, Question
 from cellwright.briefing import briefing
 from cellwright.budget import Meter
 from cellwright.checking import DEADLINE_S, Checking
@@ -24,6 +25,7 @@ from cellwright.conversation import (
     CALL,
     PRICE,
     SENT_BACK,
+    STEERED,
     STUCK,
     WRAP_UP,
     Conversation,
@@ -37,12 +39,15 @@ from cellwright.endings import BudgetSpent, ResponseUnusable, RunEnded, Stopped,
 from cellwright.errors import ModelError
 from cellwright.estimate import patches_of, tokens_of_request
 from cellwright.history import Answer, History, user_item
+from cellwright.model import asking_tool
+from cellwright.model.asking_tool import Asks
 from cellwright.model.base import Call, Item, Model, Request, Response, Usage
 from cellwright.model.tools import SUM_UP, Accepted, Rejected, checked
 from cellwright.ongoing import ModelCall
 from cellwright.place import Place
 from cellwright.progress import (
     Arriving,
+    Asked,
     CallRejected,
     CellEnded,
     CellStarted,
@@ -89,7 +94,9 @@ class Run:
         """Tokens of all responses so far."""
         self.turns = begun.turns if begun else 0
         """Responses of the model so far."""
-        self.meter = Meter(terms.budget, prices=terms.prices, model=model.name)
+        self._people = terms.people
+        self._steering = terms.steering
+        self.meter = Meter(terms.budget, self._own_time, prices=terms.prices, model=model.name)
         self._watch = Watch(terms.patience)
         self._session = session
         self._model = model
@@ -97,9 +104,9 @@ class Run:
         self._languages = terms.languages
         self._begun = begun
         self._history = begun.history.copy() if begun else History(user_item(task))
-        told = briefing(session.spec, terms.languages, terms.sending, terms.checks)
+        told = briefing(session.spec, terms.languages, terms.sending, terms.checks, people=self._asks)
         self._instructions = (begun and begun.instructions) or told.instructions
-        self._tools = told.tools
+        self._tools = told.tools + ((asking_tool.TOOL,) if self._asks else ())
         self._shortening = Shortening(
             self._history,
             pictures=terms.sending.pictures,
@@ -124,6 +131,15 @@ class Run:
         """What the final answer is, where it has a schema and satisfies it; else None."""
         return self._checking.result
 
+    @property
+    def _asks(self) -> bool:
+        """Whether the model can ask somebody."""
+        return self._people.asking is not None
+
+    def _own_time(self) -> float:
+        """A clock that stands still while people are waited for."""
+        return time.monotonic() - self._people.waits.total_s
+
     async def go(self) -> RunEnded:
         """Go on until it has ended; return how. The session has been told."""
         try:
@@ -139,9 +155,11 @@ class Run:
             RunEnded: It was the last turn.
             ModelError: There is no response.
         """
+        await self._steering.before_an_act(self._people.waits)
         self._look_whether_stuck()
         news, request = self.meter.news(), self._request(may_call=True)
         spent = self._spent or self.meter.take_turn(request)
+        self._listen()
         if spent is not None:
             await self._wrap_up(spent)
         if news is not None:
@@ -153,6 +171,8 @@ class Run:
             for answered in await self._answers(response.calls):
                 self._history.answer(answered)
         else:
+            if self._steering.is_paused:  # the person may be about to say something
+                await self._steering.before_an_act(self._people.waits)
             await self._finish_or_go_on(response)
 
     async def _end(self) -> RunEnded:
@@ -172,7 +192,7 @@ class Run:
 
     async def _take_up(self, begun: Conversation) -> None:
         """Answer what the last response called for and nobody answered; finish, if it had finished."""
-        are_good = all(isinstance(checked(call, self._languages), Accepted) for call in begun.calls)
+        are_good = not any(isinstance(self._checked(call), Rejected) for call in begun.calls)
         for call in begun.calls:
             self._history.answer(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
         self._history.say(*begun.after)
@@ -180,10 +200,15 @@ class Run:
             self._say(await self._checking.finished(begun.last_words), SENT_BACK)
 
     async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Answer:
-        one = checked(call, self._languages)
+        one = self._checked(call)
         if isinstance(one, Rejected) or not are_good:
             return self._turned_down(one)
-        return await self._execute(one) if begun.may_execute else self._reject(call, _NOT_BEGUN)
+        may_do = begun.may_execute or isinstance(one, Asks)
+        return await self._done(one) if may_do else self._reject(call, _NOT_BEGUN)
+
+    def _checked(self, call: Call) -> Accepted | Asks | Rejected:
+        is_question = self._asks and call.name == asking_tool.NAME
+        return asking_tool.asked(call) if is_question else checked(call, self._languages)
 
     def _concluded(self, end: RunEnded) -> RunEnded:
         self._session.conclude(end.status, reason=end.reason, summary=end.summary)
@@ -253,19 +278,40 @@ class Run:
     async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
         check_ids(calls)
-        all_checked = [checked(call, self._languages) for call in calls]
+        all_checked = [self._checked(call) for call in calls]
         if any(isinstance(one, Rejected) for one in all_checked):
             answers = [self._turned_down(one) for one in all_checked]
             self._count_idle("Its calls could not be executed, several times in a row.")
             return answers
         self._idle_turns = 0
-        return [await self._execute(one) for one in all_checked if isinstance(one, Accepted)]
+        return [await self._done(one) for one in all_checked if not isinstance(one, Rejected)]
 
-    def _turned_down(self, one: Accepted | Rejected) -> Answer:
+    def _listen(self) -> None:
+        """Take what a person has said meanwhile; it goes with the next request."""
+        for text in self._steering.taken():
+            self._say(text, STEERED)
+
+    async def _done(self, one: Accepted | Asks) -> Answer:
+        await self._steering.before_an_act(self._people.waits)
+        return await self._ask_person(one) if isinstance(one, Asks) else await self._execute(one)
+
+    async def _ask_person(self, asks: Asks) -> Answer:
+        """Have a person answer; it is no cell, and takes none of the budget."""
+        journal, within_s = self._session.journal, self._people.longest_s
+        try:
+            text = await self._people.answered(
+                Question(asks.question), journal, within_s=within_s, call_id=asks.call.call_id
+            )
+        except NotAsked as error:
+            text = str(error)
+        self._tell(Asked(asks.question, text))
+        return Answer(answer_item(asks.call, [said(text)]))
+
+    def _turned_down(self, one: Accepted | Asks | Rejected) -> Answer:
         match one:
             case Rejected(reason=reason):
                 return self._reject(one.call, reason)
-            case Accepted():
+            case Accepted() | Asks():
                 return self._reject(one.call, _NOT_ALONE)
             case _:
                 assert_never(one)
@@ -300,7 +346,9 @@ class Run:
     async def _finish_or_go_on(self, response: Response) -> None:
         """A message that is more than commentary finishes; commentary alone, or reasoning alone, means: go on."""
         if (summary := last_words_of(response)) is not None:
-            self._say(await self._checking.finished(summary), SENT_BACK)
+            self._listen()
+            if not self._unsent:  # else the person said something that it had not read when it finished
+                self._say(await self._checking.finished(summary), SENT_BACK)
             return
         self._count_idle("It neither called for anything nor finished, several times in a row.")
 

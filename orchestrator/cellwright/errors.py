@@ -12,6 +12,7 @@
     ├── NotFound                   404
     │   ├── SessionNotFound
     │   ├── RunNotFound
+    │   ├── NothingWaits                an answer to what nobody asks, or not any more
     │   └── FileMissing
     ├── SessionBusy                409  two cells at once in one session
     ├── SessionDiffers             409  one of this id is open, and is not what was asked for
@@ -126,6 +127,12 @@ class RunNotFound(NotFound):
     """No run has this id."""
 
     sentence = "There is no run with this id."
+
+
+class NothingWaits(NotFound):
+    """Nothing waits for what a person said."""
+
+    sentence = "Nothing waits for this answer."
 
 
 class FileMissing(NotFound):

@@ -13,17 +13,22 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from cellwright.approval import Gate
+from cellwright.asking import Patience
 from cellwright.deadlines import too_long
 from cellwright.errors import CellwrightError, SandboxLost
 from cellwright.lease import Lease
+from cellwright.leaving import Leaving
 from cellwright.ongoing import ModelCall, Ongoing
+from cellwright.people import People
+from cellwright.questions import Questions
 from cellwright.record.journal import Journal
 from cellwright.record.records import CellOpened
 from cellwright.running import OnEvent, RunningCell, not_executable
 from cellwright.sandbox.base import Sandbox
 from cellwright.screen import Screen
 from cellwright.secret_uses import SecretUses
-from cellwright_kernel.wire import Cell
+from cellwright_kernel.wire import Cell, Execute
 
 LADDER_S: Final = 3.0
 """Seconds after the deadline within which the kernel host has answered, whatever the cell does."""
@@ -40,16 +45,23 @@ class Executor:
         given: The lease of its sandbox.
         journal: Where cells are recorded.
         uses: Answers what cells ask about secrets.
+        people: Who can be asked.
         touch: Called when a cell has ended.
     """
 
-    def __init__(self, given: Lease, journal: Journal, uses: SecretUses, touch: Callable[[], None]) -> None:
+    def __init__(
+        self, given: Lease, journal: Journal, uses: SecretUses, people: People, touch: Callable[[], None]
+    ) -> None:
         self._lease = given
         self._journal = journal
         self._secret_uses = uses
+        self._people = people
+        self._gate = Gate(people, journal)
         self._touch = touch
         self.screen = Screen(given, journal)
         """What its cells have shown there."""
+        self.leaving: Leaving | None = None
+        """Asks about what is about to leave; absent: nothing does."""
         self.is_over = False
         """True once the session is being closed: a cell that ends now is told so."""
 
@@ -65,9 +77,16 @@ class Executor:
         """See a cell through to its end and return it closed. Arguments as in `Session.begin`."""
         try:
             await self.screen.taken()
+            if self.leaving is not None:
+                await self.leaving.begun()
             self._record_opened(ongoing, deadline_s, call)
             try:
-                ready = await self._ready_by(None if since is None else since + deadline_s + START_GRACE_S)
+                arrived = time.monotonic()
+                denied = await self._gate.denied(ongoing)
+                if since is not None:  # while a person is waited for, no time runs
+                    since += time.monotonic() - arrived
+                moment = None if since is None else since + deadline_s + START_GRACE_S
+                ready = denied is not None or ongoing.unwanted.is_set() or await self._ready_by(moment)
             except (CellwrightError, asyncio.CancelledError) as error:
                 self._close_without_sandbox(ongoing.cell, error)
                 raise
@@ -75,13 +94,15 @@ class Executor:
             ongoing.running = running = RunningCell(self._lease.take_notices(), on_event)
             if not ready:
                 running.still_starting()
+            elif denied is not None:
+                running.denied(denied)
             elif (fault := self._not_to_be_posted(ongoing.cell)) is not None:
                 running.refused(fault)
-            elif ongoing.is_unwanted:
+            elif ongoing.unwanted.is_set():
                 running.not_posted()
             else:
                 left_s = deadline_s if since is None else max(0.1, since + deadline_s - started)
-                await self._post(ongoing, left_s, named_s=deadline_s)
+                await self._post(ongoing, left_s, named_s=deadline_s, journal=self._journal)
             if self.is_over:
                 running.closed_with_its_session()
             cell = running.close(ongoing.cell, duration_ms=round((time.monotonic() - started) * 1000))
@@ -100,12 +121,14 @@ class Executor:
         """
         try:
             self._lease.still(within)
+            if self.leaving is not None:
+                await self.leaving.begun()
             started = time.monotonic()
             ongoing.running = running = RunningCell([], None)
             if (fault := self._not_to_be_posted(ongoing.cell)) is not None:
                 running.refused(fault)
             else:
-                await self._post(ongoing, deadline_s, named_s=deadline_s)
+                await self._post(ongoing, deadline_s, named_s=deadline_s, journal=None)
             return running.close(ongoing.cell, duration_ms=round((time.monotonic() - started) * 1000))
         finally:
             self._touch()
@@ -113,6 +136,12 @@ class Executor:
     async def end(self, ongoing: Ongoing) -> None:
         """Ask a cell to end; one that has not by the time its kernel host has for that is given up, and its sandbox with it."""
         await ongoing.end_within(LADDER_S + GRACE_S)
+
+    async def close(self) -> None:
+        """Take what is still to be taken of the screen; nobody is asked about anything any more."""
+        await self.screen.taken()
+        if self.leaving is not None:
+            await self.leaving.begun()
 
     def _record_opened(self, ongoing: Ongoing, deadline_s: float, call: ModelCall | None) -> None:
         cell = ongoing.opened(screen_before=self.screen.sha256)
@@ -143,15 +172,16 @@ class Executor:
         """Return why no kernel is to get its code, as a sentence; None when there is no reason."""
         return not_executable(cell.code) or too_long(cell.code, cell.language, self._lease.spec)
 
-    async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float) -> None:
+    async def _post(self, ongoing: Ongoing, deadline_s: float, *, named_s: float, journal: Journal | None) -> None:
+        """Post a cell and see it through; without a journal it is one of the record, and people are not asked."""
         running = ongoing.running
         waited_s = LADDER_S + GRACE_S
         request = ongoing.posted(deadline_s=deadline_s, named_s=named_s, waited_s=waited_s)
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
-            async with asyncio.timeout(deadline_s + waited_s):
-                async for event in self._secret_uses.answered(self._lease.sandbox.door, request):
-                    running.take(event)
+            async with asyncio.timeout(deadline_s + waited_s) as limit:
+                with ongoing.patient(Patience(limit)) as patience:
+                    await self._heard(ongoing, request, journal, patience)
         except (SandboxLost, TimeoutError) as error:
             self._lose(running, str(error) or "The kernel host did not answer in time.")
         except asyncio.CancelledError:  # by end() alone: what it has said until now is its record
@@ -159,6 +189,16 @@ class Executor:
         finally:
             noting.cancel()
             await asyncio.gather(noting, return_exceptions=True)
+
+    async def _heard(self, ongoing: Ongoing, request: Execute, journal: Journal | None, patience: Patience) -> None:
+        door = self._lease.sandbox.door
+        asks = Questions.of(
+            self._people, journal, door, request.number, patience=patience, on_waiting=ongoing.asks_people
+        )
+        async with asks as questions:
+            async for event in self._secret_uses.answered(door, request):
+                questions.take(event)
+                ongoing.running.take(event)
 
     def _lose(self, running: RunningCell, reason: str) -> None:
         """The sandbox is of no use any more: end it, and say what that means."""

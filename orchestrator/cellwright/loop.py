@@ -20,6 +20,7 @@ from cellwright.conversation import (
 from cellwright.driving import Run
 from cellwright.errors import UsageError
 from cellwright.model.base import DEFAULT_MODEL, Model, Usage
+from cellwright.people import People
 from cellwright.prices import read_prices
 from cellwright.progress import (
     OnProgress,
@@ -31,6 +32,7 @@ from cellwright.record.records import TermsSet
 from cellwright.record.run_info import RunEnd
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.session import Session
+from cellwright.steering import Steering
 from cellwright.stuck import Patience
 from cellwright.terms import Checks, Sending, Terms, terms_record
 from cellwright.validity import check_schema
@@ -77,6 +79,8 @@ async def run(
     secrets: Mapping[str, str] | None = None,
     sending: Sending | None = None,
     checks: Checks | None = None,
+    people: People | None = None,
+    steering: Steering | None = None,
 ) -> Outcome:
     """Have a model do a task in a sandbox of its own, and return how that ended. Its record is on disk then.
 
@@ -95,6 +99,8 @@ async def run(
         secrets: The value of each secret that the Spec names.
         sending: What is sent of what was said and done; absent: as usual.
         checks: What must hold before it is done; absent: what the model says.
+        people: Who can be asked; absent: nobody. A value of its own for each run.
+        steering: By which a person has a word in it while it runs.
 
     Raises:
         UsageError: The task is empty, the schema is none, a prompt says what means nothing, a secret has no value, there is neither
@@ -111,12 +117,21 @@ async def run(
         prices=await asyncio.to_thread(read_prices),
         sending=sending or Sending(),
         checks=checks or Checks(),
+        people=people or People(),
+        steering=steering or Steering(),
     )
     _check(terms)
     asked = over_http(model, base_url, api_key) if isinstance(model, str) else model
     try:
         async with Session.open(
-            spec, driver="loop", task=task, model=asked.name, backend=backend, runs=runs, secrets=secrets
+            *(spec,),
+            driver="loop",
+            task=task,
+            model=asked.name,
+            backend=backend,
+            runs=runs,
+            secrets=secrets,
+            people=terms.people,
         ) as session:
             return await drive(session, asked, task, terms=terms, on_progress=on_progress)
     finally:
@@ -140,6 +155,7 @@ async def drive(
     said = terms_record(terms.sending, terms.checks)
     if said.model_copy(update={"at": ""}) != _before(begun).model_copy(update={"at": ""}):
         session.journal.append(said)
+    terms.steering.holds(session.interrupt)
     driven = Run(session, model, task, terms=terms, on_progress=tell, begun=begun)
     end = await driven.go()
     return Outcome(

@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from cellwright.asking import Patience
 from cellwright.errors import RecordError, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease
 from cellwright.record.journal import Journal
 from cellwright.record.records import CellRunning
 from cellwright.record.run_info import now
 from cellwright.running import RunningCell
+from cellwright.sandbox.door_holds import deadline_held
 from cellwright_kernel.wire import Cell, Execute, Output, Text
 
 _FIRST_NOTE_S: Final = 30.0
 """Seconds after which the journal first says what a running cell has shown; each next note comes after twice as long."""
 _MOST_UNTOLD: Final = 8
 """Cells whose end nobody was told, and that are remembered; the run on disk has all."""
+
+
+WaitsFor = Literal["answer", "approval", "effect"]
+"""What a person is to give: the answer to a question of the cell's; an approval before it is executed, or before something leaves."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,13 @@ class Ongoing:
         """True once its driver was told that it was still running."""
         self.is_told = False
         """True once its driver was told how it ended."""
-        self.is_unwanted = False
-        """True once somebody asked for its end."""
+        self.unwanted = asyncio.Event()
+        """Set once somebody asked for its end."""
+        self.waits_for: WaitsFor | None = None
+        """For what a person is waited for now; None: for nothing."""
+        self.was_held = False
+        """True once it had to wait for an approval."""
+        self._patience: Patience | None = None
         self._lease = given
         self._journal = journal
         self._ending: asyncio.Task[Cell] | None = None
@@ -146,9 +157,36 @@ class Ongoing:
         times = {"deadline_s": deadline_s, "named_s": named_s, "waited_s": waited_s}
         return Execute(number=cell.number, language=cell.language, code=cell.code, **times)
 
+    @contextmanager
+    def patient(self, patience: Patience) -> Iterator[Patience]:
+        """Say what holds its time limit, out here, while it is posted."""
+        self._patience = patience
+        try:
+            yield patience
+        finally:
+            self._patience = None
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Have its deadline not run during the block, for something that it is about to send waits for a person."""
+        if self._patience is None:
+            yield
+            return
+        self.waits_for = "effect"
+        try:
+            with self._patience.held():
+                async with deadline_held(self._lease.sandbox.door, self.cell.number):
+                    yield
+        finally:
+            self.waits_for = None
+
+    def asks_people(self, count: int) -> None:
+        """Say how many of its questions wait for a person."""
+        self.waits_for = "answer" if count else None
+
     async def interrupt(self) -> None:
         """Ask for its end. One that is not posted yet never will be; one that is on its way ends as soon as it has arrived."""
-        self.is_unwanted = True
+        self.unwanted.set()
         if self._is_posted and not self.has_ended:
             # it arrives also when whoever asked hangs up; the door ends it in time
             asking = asyncio.ensure_future(self._lease.sandbox.door.interrupt(self.cell.language, self.cell.number))
@@ -159,7 +197,7 @@ class Ongoing:
         """Ask it to end, wait so long, then give it up, and its sandbox with it."""
         if self.has_ended:
             return
-        self.is_unwanted = True
+        self.unwanted.set()
         # a task of its own: where the caller was cancelled, no timeout of his would be one
         asking = asyncio.ensure_future(self.interrupt())
         await asyncio.wait({self.ending}, timeout=seconds)

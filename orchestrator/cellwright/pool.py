@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
 from cellwright.counted import counted
 from cellwright.errors import AtCapacity, SessionClosed, SessionNotFound
+from cellwright.people import People
 from cellwright.record.run_info import Driver
 from cellwright.sandbox.base import Backend, Spec
 from cellwright.secret_uses import secrets_of
@@ -60,6 +61,7 @@ class Pool:
         runs: Folder of the runs; absent: the user's own.
         backend: A backend to use instead of the one that the Spec names.
         secrets: The value of each secret that the Spec names.
+        people: Returns who can be asked in a session that is opened; absent: nobody.
 
     Raises:
         UsageError: A secret has no value, or none that can be kept secret.
@@ -74,9 +76,11 @@ class Pool:
         runs: Path | None = None,
         backend: Backend | None = None,
         secrets: Mapping[str, str] | None = None,
+        people: Callable[[], People] = People,
     ) -> None:
         self.spec = spec
         self._secrets = dict(secrets or {})
+        self._people = people
         secrets_of(spec, self._secrets)  # what is wrong with them is said before anything listens
         self.capacity = capacity
         self._idle_s = idle_s
@@ -172,6 +176,7 @@ class Pool:
                 backend=self._backend,
                 runs=self._runs,
                 secrets=self._secrets,
+                people=self._people(),
             ) as session:
                 holding.session.set_result(session)
                 await holding.closing.wait()

@@ -68,6 +68,15 @@ class Noted:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """The model asked the user, without a cell."""
+
+    question: str
+    answer: str
+    """What it was told; where there is no answer, why."""
+
+
+@dataclass(frozen=True)
 class CallRejected:
     """A call was answered without being executed."""
 
@@ -103,6 +112,7 @@ Progress: TypeAlias = (
     | TurnArrived
     | Told
     | Noted
+    | Asked
     | CallRejected
     | CellStarted
     | CellWrote

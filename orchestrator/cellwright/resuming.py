@@ -18,6 +18,7 @@ from cellwright.conversation import Conversation, conversation_of
 from cellwright.errors import UsageError
 from cellwright.loop import Outcome, drive, over_http
 from cellwright.model.base import Model
+from cellwright.people import People
 from cellwright.prices import read_prices
 from cellwright.progress import OnProgress
 from cellwright.record import Run, read_run
@@ -25,6 +26,7 @@ from cellwright.record.records import CellRebuilt
 from cellwright.replay.plan import Plan
 from cellwright.replay.resume import Given, resume
 from cellwright.sandbox.base import Backend
+from cellwright.steering import Steering
 from cellwright.stuck import Patience
 from cellwright.terms import Terms, TermsGiven, terms_of
 from cellwright_kernel.wire import Language
@@ -47,6 +49,9 @@ class Driving:
     terms: TermsGiven = field(default_factory=TermsGiven)
     """What is to be otherwise than it was."""
     on_progress: OnProgress | None = None
+    people: People = field(default_factory=People)
+    """Who can be asked."""
+    steering: Steering = field(default_factory=Steering)
 
 
 async def resume_by_model(
@@ -85,7 +90,7 @@ async def resume_by_model(
     asked = over_http(named, driving.base_url, driving.api_key) if isinstance(named, str) else named
     try:
         async with resume(
-            folder, plan, given, what_happened=what_happened, on_cell=on_cell, backend=backend
+            folder, plan, given, what_happened=what_happened, on_cell=on_cell, backend=backend, people=driving.people
         ) as resumed:
             on_words(resumed.words)
             begun = await asyncio.to_thread(_conversation, folder)
@@ -104,6 +109,8 @@ async def resume_by_model(
                     prices=prices,
                     sending=sending,
                     checks=checks,
+                    people=driving.people,
+                    steering=driving.steering,
                 ),
                 on_progress=driving.on_progress,
                 begun=replace(begun, may_execute=resumed.rebuilt.is_complete and what_happened is None),

@@ -117,6 +117,11 @@ class RunningCell:
         """Close it as an error: there was no sandbox for it in time."""
         self.refused("The sandbox was still starting when the time was over. Nothing ran. Make the same call again.")
 
+    def denied(self, sentence: str) -> None:
+        """Close it as denied: a rule or a person did not let it be posted."""
+        self._add(Text(text=sentence, source="notice"))
+        self._is_posted, self._status = False, "denied"
+
     def not_posted(self) -> None:
         """Close it as interrupted before it was executed."""
         self._is_posted, self._status = False, "interrupted"

@@ -25,8 +25,10 @@ from cellwright.errors import SessionBusy, SessionClosed
 from cellwright.executor import Executor
 from cellwright.files import read_out
 from cellwright.lease import Lease, lease, or_closed
+from cellwright.leaving import Leaving
 from cellwright.ongoing import ModelCall, Ongoing
 from cellwright.outgoing import Outgoing
+from cellwright.people import People
 from cellwright.record import records
 from cellwright.record.journal import Journal, open_run
 from cellwright.record.run_info import Driver, RunEnd, now
@@ -41,20 +43,21 @@ from cellwright_kernel.wire import Cell, FileInfo, Language, PictureDifference, 
 class Session:
     """One lease of one sandbox. Made by `Session.open`."""
 
-    def __init__(self, session_id: str, spec: Spec, journal: Journal, given: Lease, uses: SecretUses) -> None:
+    def __init__(self, session_id: str, journal: Journal, given: Lease, uses: SecretUses, people: People) -> None:
         self.id = session_id
-        self.spec = spec
+        self.spec = given.spec
         self.journal = journal
         self._lease = given
-        self._executor = Executor(given, journal, uses, self._touch)
+        self.people = people
+        """Who can be asked."""
+        self._executor = Executor(given, journal, uses, people, self._touch)
         self._ongoing: Ongoing | None = None
         self._cells = journal.cells
         self._outgoing: Outgoing | None = None
         self._tape: Tape | None = None
         self.attached = Attached(given, journal, self._touch)
         """The way for a Jupyter client to its kernels."""
-        self._closed = False
-        self._end = End("done")
+        self._closed, self._end = False, End("done")
         self.last_used = time.monotonic()
         """Moment of the last request, on the monotonic clock."""
 
@@ -78,6 +81,7 @@ class Session:
         replay_of: str | None = None,
         tape: Tape | None = None,
         journal: Journal | None = None,
+        people: People | None = None,
     ) -> AsyncIterator[Session]:
         """Start a sandbox, open its run on disk, and close both at the end.
 
@@ -93,35 +97,31 @@ class Session:
             replay_of: Id of the run whose cells are done again; absent: of none.
             tape: Answers in place of the network; absent: what is allowed goes out.
             journal: Of a run that has stopped, opened again: it goes on in a new sandbox. Absent: a new run begins.
+            people: Who can be asked; absent: nobody. A value of its own for each session.
 
         Raises:
             SandboxUnavailable: No sandbox could be started.
             UsageError: A secret has no value, or none that can be kept secret; or an entry of `allow` is none.
         """
-        spec, session_id = spec or Spec(), session_id or uuid.uuid4().hex
+        spec, session_id, people = spec or Spec(), session_id or uuid.uuid4().hex, people or People()
         backend = backend or backend_named(spec.backend)
         kept = secrets_of(spec, secrets or {})
         AllowList.of(spec.allow)  # before there is a run
         is_new = journal is None
         journal = journal or open_run(
-            runs,
-            session_id=session_id,
-            driver=driver,
-            spec=spec,
-            task=task,
-            model=model,
-            replay_of=replay_of,
-            secrets=kept,
-        )
+            runs, session_id=session_id, driver=driver, spec=spec, task=task, model=model, replay_of=replay_of, secrets=kept
+        )  # fmt: skip
         end = End.of(journal, is_new=is_new)
         session: Session | None = None
         outgoing = Outgoing(
             journal, lambda: session.executing if session else None, had=None if is_new else journal.cells
         )
         outgoing.keeps_taped = is_new
+        leaving = Leaving(people, journal, lambda: session._ongoing if session else None)
         try:
-            async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape) as given:
-                session = cls(session_id, spec, journal, given, SecretUses(kept, journal))
+            async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape, asks=leaving) as given:
+                session = cls(session_id, journal, given, SecretUses(kept, journal), people)
+                session._executor.leaving = leaving
                 session._outgoing, session._tape = outgoing, tape
                 journal.append(
                     records.SessionOpened(
@@ -385,7 +385,7 @@ class Session:
             self._closed = self._executor.is_over = self.attached.is_over = True
             if self._ongoing is not None:
                 await self._executor.end(self._ongoing)
-            await self._executor.screen.taken()
+            await self._executor.close()
             await finish(self.id, self._lease, self.journal, self._end)
 
     def _refuse(self) -> None:

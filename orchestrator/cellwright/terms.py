@@ -16,8 +16,10 @@ from pydantic import JsonValue
 from cellwright.budget import Budget
 from cellwright.errors import UsageError
 from cellwright.history import Pictures
+from cellwright.people import People
 from cellwright.prices import Prices
 from cellwright.record.records import TermsSet
+from cellwright.steering import Steering
 from cellwright.stuck import Patience
 from cellwright_kernel.wire import Language
 
@@ -71,6 +73,10 @@ class Terms:
     """What is sent of the history, and in which words."""
     checks: Checks = field(default_factory=Checks)
     """What must hold before it is done."""
+    people: People = field(default_factory=People)
+    """Who can be asked; where somebody can, the model is offered `ask_user`."""
+    steering: Steering = field(default_factory=Steering)
+    """What a person wants of it while it runs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,15 +20,19 @@ LAYERS = (
     ("pool",),  # it leases whole sessions
     ("session",),
     ("executor",),
+    ("leaving",),
+    ("approval",),
     ("screen", "attached", "closing", "place"),  # what the loop asks of a session
     ("ongoing",),
     ("lease",),
     ("browser_https",),
     ("shortening", "briefing", "checking"),
     ("conversation", "terms"),
+    ("steering",),
     (
         "running",
         "secret_uses",
+        "questions",
         "files",
         "outgoing",
         "deadlines",
@@ -41,8 +45,10 @@ LAYERS = (
         "history",
     ),
     ("ledger",),  # what a run's record says that it cost
-    ("record", "policy", "approval", "budget"),
-    ("prices", "estimate"),
+    ("people",),  # who can be asked; what they said is recorded
+    ("desk",),
+    ("record", "budget", "asking"),
+    ("policy", "prices", "estimate"),
     ("sandbox", "model"),
     ("egress",),
     ("secrets",),
@@ -78,7 +84,7 @@ def test_outside_imports_of_the_inside_its_wire_types_and_what_is_decided_for_bo
         for target in imports(file)
         if target.split(".")[0] == "cellwright_kernel"
     }
-    assert imported == {"cellwright_kernel.wire", "cellwright_kernel.wire_https", *FOR_BOTH}
+    assert imported == {*(f"cellwright_kernel.wire{part}" for part in ("", "_https", "_people")), *FOR_BOTH}
 
 
 def test_what_is_decided_for_both_needs_nothing_but_python():

@@ -33,6 +33,7 @@ import playwright
 from cellwright_kernel.javascript.children import LATEST, ChildPipes
 from cellwright_kernel.javascript.clipboard import ClipboardCalls
 from cellwright_kernel.javascript.helper_calls import HelperCalls
+from cellwright_kernel.javascript.people import PeopleCalls
 from cellwright_kernel.javascript.publisher import Publisher
 from cellwright_kernel.javascript.screen import ScreenCalls
 from cellwright_kernel.javascript.secrets import SecretCalls
@@ -93,6 +94,7 @@ class Node:
                 "screen": self.screen,
                 "clipboard": ClipboardCalls(),
                 "ui": self._ui,
+                "people": PeopleCalls(),
                 "secrets": SecretCalls(),
                 "silent_pages": SilentPagesCalls(),
             },

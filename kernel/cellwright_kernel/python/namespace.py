@@ -1,6 +1,6 @@
 """What a cell finds defined.
 
-Flows in: the names a cell mentions. Flows out: `log`, `display`, `time` and a run's `params` from the start; `pyautogui`, `screen`,
+Flows in: the names a cell mentions. Flows out: `log`, `display`, `ask_user`, `time` and a run's `params` from the start; `pyautogui`, `screen`,
 `clipboard`, `secrets`, `ui`, `browser`, `context` and `page` as soon as a cell mentions them. Decided here: what costs time or
 memory is there only once it is named; a name that the model has given another meaning keeps it.
 """
@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from cellwright_kernel import params
+from cellwright_kernel.people.ask_user import ask_user
 from cellwright_kernel.python.browser import BrowserHangs, BrowserLink
 from cellwright_kernel.python.display import Show
 from cellwright_kernel.python.shell import CellShell
@@ -36,7 +37,7 @@ class Namespace:
         self._show = show
         self._browser = browser
         self._bound: dict[str, Any] = {}
-        shell.given = {"log": show.log, "display": show.display, "time": time, **params.given()}
+        shell.given = {"log": show.log, "display": show.display, "ask_user": ask_user, "time": time, **params.given()}
         self._variables.update(shell.given)
         shell.user_ns_hidden.update(shell.given)
 

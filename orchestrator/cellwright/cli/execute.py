@@ -15,7 +15,10 @@ import typer
 
 from cellwright.cli import options
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
+from cellwright.cli.option_groups import with_options
+from cellwright.cli.people_options import PeopleOptions
 from cellwright.cli.service import address, checked, service_client
+from cellwright.cli.terminal import Terminal, is_there
 from cellwright.errors import CodeTooLarge, UsageError
 from cellwright.plain import plain
 from cellwright.session import Session
@@ -27,7 +30,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="exec")(execute)
 
 
-@options.with_spec_options
+@with_options(asked=options.SpecOptions, people=PeopleOptions)
 def execute(
     code: Annotated[str | None, typer.Argument(help="The code; `-` reads standard input.")] = None,
     file: Annotated[Path | None, typer.Option("-f", "--code-file", help="Read the code from this file.")] = None,
@@ -36,6 +39,7 @@ def execute(
     json: Annotated[bool, typer.Option("--json", help="Print the Cell as JSON.")] = False,
     *,
     asked: options.SpecOptions,
+    people: PeopleOptions,
 ) -> None:
     """Execute one cell and print what it gave.
 
@@ -46,11 +50,15 @@ def execute(
     if session is not None:
         if asked.shapes_sandbox:
             raise UsageError("What a sandbox may have is said to `cellwright serve`; --session uses what it made.")
+        if people != PeopleOptions():
+            raise UsageError(
+                "Who answers and approves is said to `cellwright serve`; `cellwright people` does it there."
+            )
         asked.spec()  # refuses a deadline that is none
         cell, blobs = _in_service(session, text, language, asked.deadline), None
     else:
         try:
-            cell, blobs = run_to_its_end(_in_own_session(asked, text, language))
+            cell, blobs = run_to_its_end(_in_own_session(asked, text, language, people))
         except asyncio.CancelledError:
             raise typer.Exit(INTERRUPTED) from None
     if json:
@@ -91,8 +99,11 @@ def _in_service(session: str, code: str, language: Language, deadline_s: float |
     return Cell.model_validate_json(response.content)
 
 
-async def _in_own_session(asked: options.SpecOptions, code: str, language: Language) -> tuple[Cell, Path]:
-    async with Session.open(asked.spec(), driver="cli", secrets=asked.secret_values()) as session:
+async def _in_own_session(
+    asked: options.SpecOptions, code: str, language: Language, people: PeopleOptions
+) -> tuple[Cell, Path]:
+    asks = people.people(Terminal() if is_there() else None)
+    async with Session.open(asked.spec(), driver="cli", secrets=asked.secret_values(), people=asks) as session:
         return await session.execute(code, language=language), session.run_dir / "blobs"
 
 

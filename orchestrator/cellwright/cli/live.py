@@ -22,6 +22,7 @@ from cellwright.plain import plain
 from cellwright.prices import dollars
 from cellwright.progress import (
     Arriving,
+    Asked,
     CallRejected,
     CellEnded,
     CellStarted,
@@ -33,13 +34,13 @@ from cellwright.progress import (
     TurnArrived,
     TurnStarted,
 )
-from cellwright_kernel.wire import Cell, Image, Output, OutputEvent, PieceEvent, Text
+from cellwright_kernel.wire import Cell, Event, Image, Output, OutputEvent, PieceEvent, Text
+from cellwright_kernel.wire_people import PersonAskedEvent
 
 if TYPE_CHECKING:
     from cellwright.loop import Outcome
 
 _STYLES: Final = {"text": "bold", "refusal": "red", "reasoning": "dim italic"}
-_SPEAKS: Final = {Told: "told", Noted: "note"}
 _END_STYLES: Final = {"done": "bold green", "failed": "bold red", "cancelled": "bold yellow"}
 
 
@@ -49,7 +50,8 @@ class Live:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._page = _Page(console)
-        self._run_dir = Path()
+        self.run_dir = Path()
+        """The run's folder, once it is known."""
         self._item: str | None = None
         self._code = CodeArriving()
         self._seen = 0
@@ -60,7 +62,7 @@ class Live:
         """Show one thing that happened."""
         match progress:
             case RunStarted():
-                self._run_dir = progress.run_dir
+                self.run_dir = progress.run_dir
                 self._page.line(f"run {progress.run_id} · {plain(progress.model)} · {progress.run_dir}", "dim")
             case TurnStarted():
                 self._seen, self._item = 0, None
@@ -72,19 +74,12 @@ class Live:
                 self._item = None
                 total = f"{progress.total.total_tokens:,} in all{_money(progress.cost)}"
                 self._page.line(f"{_tokens(progress.usage)} · {total}", "dim")
-            case Told() | Noted():
-                self._page.line(f"{_SPEAKS[type(progress)]}: {plain(progress.text)}", "yellow")
-            case CallRejected():
-                self._page.line(f"not executed: {plain(progress.reason)}", "yellow")
+            case Told() | Noted() | Asked() | CallRejected():
+                self._told(progress)
             case CellStarted():
                 self._cell_started(progress)
-            case CellWrote(event=OutputEvent(output=output)):
-                self._output(output)
-            case CellWrote(event=PieceEvent() as piece):
-                self._pieces += piece.text
-                self._page.write(plain(piece.text), STYLE_OF_SOURCE.get(piece.source, ""))
             case CellWrote():
-                pass
+                self._wrote(progress.event)
             case CellEnded():
                 self._cell_ended(progress.cell)
             case _:
@@ -101,7 +96,7 @@ class Live:
 
     def cancelled(self) -> None:
         """Show that it was cancelled."""
-        self._page.line(f"cancelled · {self._run_dir}", _END_STYLES["cancelled"])
+        self._page.line(f"cancelled · {self.run_dir}", _END_STYLES["cancelled"])
 
     def _arriving(self, delta: Delta) -> None:
         is_new = delta.item_id != self._item
@@ -128,6 +123,32 @@ class Live:
         self._pieces = ""
         self._page.fresh("  ")
 
+    def _told(self, progress: Told | Noted | Asked | CallRejected) -> None:
+        match progress:
+            case Told():
+                self._page.line(f"told: {plain(progress.text)}", "yellow")
+            case Noted():
+                self._page.line(f"note: {plain(progress.text)}", "yellow")
+            case Asked():
+                self._page.line(f"asked: {plain(progress.question)}", "yellow")
+                self._page.line(f"answer: {plain(progress.answer)}", "yellow")
+            case CallRejected():
+                self._page.line(f"not executed: {plain(progress.reason)}", "yellow")
+            case _:
+                assert_never(progress)
+
+    def _wrote(self, event: Event) -> None:
+        match event:
+            case OutputEvent(output=output):
+                self._output(output)
+            case PieceEvent():
+                self._pieces += event.text
+                self._page.write(plain(event.text), STYLE_OF_SOURCE.get(event.source, ""))
+            case PersonAskedEvent():
+                self._page.line(f"asks: {plain(event.question)}", "yellow")
+            case _:  # nothing to show
+                pass
+
     def _output(self, output: Output) -> None:
         match output:
             case Text():
@@ -135,7 +156,7 @@ class Live:
                 rest = output.text.removeprefix(self._pieces) if self._pieces else output.text
                 self._page.write(plain(rest), STYLE_OF_SOURCE.get(output.source, ""))
             case Image():
-                where = self._run_dir / "blobs" / output.sha256
+                where = self.run_dir / "blobs" / output.sha256
                 self._page.fresh("  ")
                 self._page.write(f"[{output.media_type} {output.width}x{output.height}: {where}]", "blue")
             case _:

@@ -24,6 +24,7 @@ _GROUPS: Final = (
     "execute",
     "serve",
     "sessions",
+    "people",
     "attach",
     "runs",
     "replay",

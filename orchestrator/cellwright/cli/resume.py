@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from cellwright.budget import Budget
+from cellwright.cli.at_terminal import AtTerminal
 from cellwright.cli.budget_options import BudgetOptions
 from cellwright.cli.execute import show_cell
 from cellwright.cli.given_again import AgainOptions
@@ -28,10 +29,12 @@ from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.live import Live
 from cellwright.cli.model_options import ModelOptions, Who
 from cellwright.cli.option_groups import with_options
+from cellwright.cli.people_options import PeopleOptions
 from cellwright.cli.run import outcome_as_json
 from cellwright.cli.runs import RunArgument
 from cellwright.cli.term_options import TermOptions
 from cellwright.errors import UsageError
+from cellwright.people import People
 from cellwright.plain import plain
 from cellwright.prices import read_prices
 from cellwright.record import Run, find_run, read_run
@@ -41,7 +44,6 @@ from cellwright.replay.plan import Plan
 from cellwright.replay.replay import Again, spec_again
 from cellwright.replay.resume import Given, files_must_fit, must_be_resumable, resume
 from cellwright.secret_uses import secrets_of
-from cellwright.stuck import Patience
 from cellwright.terms import TermsGiven
 from cellwright_kernel.wire import Cell, Language
 
@@ -55,7 +57,14 @@ def register(app: typer.Typer) -> None:
     app.command("fork")(fork_run)
 
 
-@with_options(given=AgainOptions, going_on=GoingOnOptions, who=ModelOptions, budget=BudgetOptions, terms=TermOptions)
+@with_options(
+    given=AgainOptions,
+    going_on=GoingOnOptions,
+    who=ModelOptions,
+    budget=BudgetOptions,
+    terms=TermOptions,
+    people=PeopleOptions,
+)
 def resume_run(
     run: RunArgument,
     *,
@@ -64,6 +73,7 @@ def resume_run(
     who: ModelOptions,
     budget: BudgetOptions,
     terms: TermOptions,
+    people: PeopleOptions,
 ) -> None:
     """Go on with a run that has stopped, by a crash or otherwise, in a new sandbox that is brought to where the old one was.
 
@@ -72,6 +82,7 @@ def resume_run(
     recorded = read_run(find_run(run))
     must_be_resumable(recorded)
     by_model = recorded.info.driver == "loop"
+    person = AtTerminal.found()
     if by_model and going_on.exec_ is not None:
         raise UsageError(
             "--exec goes on where no model does, and a model drove this run. Nothing was started. Leave it out."
@@ -79,15 +90,24 @@ def resume_run(
     going = _Going(
         given=_given(recorded, given, going_on.out),
         who=who.chosen(recorded.info.model) if by_model else None,
-        spending=(budget.budget, budget.chosen_patience),
+        budget=budget,
         terms=terms.given,
+        person=person,
+        people=people.people(person.terminal),
         asked=going_on,
         language=going_on.language,
     )
     _go_on(recorded, going_on.plan(recorded), going)
 
 
-@with_options(given=AgainOptions, going_on=GoingOnOptions, who=ModelOptions, budget=BudgetOptions, terms=TermOptions)
+@with_options(
+    given=AgainOptions,
+    going_on=GoingOnOptions,
+    who=ModelOptions,
+    budget=BudgetOptions,
+    terms=TermOptions,
+    people=PeopleOptions,
+)
 def fork_run(
     run: RunArgument,
     task: Annotated[
@@ -100,6 +120,7 @@ def fork_run(
     who: ModelOptions,
     budget: BudgetOptions,
     terms: TermOptions,
+    people: PeopleOptions,
 ) -> None:
     """Begin a new run with the first cells of another, brought back in a new sandbox; a model, or one cell, goes on.
 
@@ -109,6 +130,7 @@ def fork_run(
 
     recorded = read_run(find_run(run))
     by_model = going_on.exec_ is None
+    person = AtTerminal.found()
     if by_model and task is None and recorded.info.driver != "loop":
         raise UsageError(
             "No model drove this run, so there is no task to go on with. Nothing was started. Give a TASK, or one cell by --exec."
@@ -121,8 +143,10 @@ def fork_run(
     going = _Going(
         given=kept_outside,
         who=who.chosen(recorded.info.model) if by_model else None,
-        spending=(budget.budget, budget.chosen_patience),
+        budget=budget,
         terms=terms.given,
+        person=person,
+        people=people.people(person.terminal),
         asked=going_on,
         language=going_on.language,
         what_happened=words_of_fork(recorded, at, task),
@@ -143,8 +167,10 @@ class _Going:
 
     given: Given
     who: Who | None
-    spending: tuple[Budget, Patience]
+    budget: BudgetOptions
     terms: TermsGiven
+    person: AtTerminal
+    people: People
     asked: GoingOnOptions
     language: Language
     what_happened: str | None = None
@@ -153,14 +179,16 @@ class _Going:
 def _go_on(recorded: Run, plan: Plan, going: _Going) -> None:
     console = Console(file=sys.stderr if going.asked.as_json else sys.stdout, quiet=going.asked.as_json)
     console.print(Text(f"{recorded.folder}", style="dim"), soft_wrap=True)
+    live, person, people = Live(console), going.person, going.people
+    person.sees(live)
     try:
         if going.who is None:
-            cell = run_to_its_end(_by_code(recorded, plan, going, console))
+            cell = run_to_its_end(_by_code(recorded, plan, going, console, people))
             status: str = "ok" if cell is None else cell.status
         else:
-            live = Live(console)
             _tell_of_verify(recorded, going.terms)
-            outcome = run_to_its_end(_by_model(recorded, plan, going, going.who, console, live))
+            driving = partial(_by_model, recorded, plan, going, going.who, console)
+            outcome = run_to_its_end(driving(live=live, person=person, people=people), person.on_first)
             status = "ok" if outcome.status == "done" else outcome.status
             if going.asked.as_json:
                 print(json.dumps(outcome_as_json(outcome), indent=2))
@@ -183,19 +211,22 @@ def _tell_of_verify(recorded: Run, terms: TermsGiven) -> None:
 
 
 async def _by_model(
-    recorded: Run, plan: Plan, going: _Going, who: Who, console: Console, live: Live
+    recorded: Run, plan: Plan, going: _Going, who: Who, console: Console,
+    *, live: Live, person: AtTerminal, people: People,
 ) -> Outcome:  # fmt: skip
     from cellwright.resuming import Driving, resume_by_model  # noqa: PLC0415
 
-    async with who.served() as server:
+    async with who.served() as server, person.watching():
         driving = Driving(
             model=who.name,
             base_url=server.base_url,
             api_key=server.api_key,
-            budget=going.spending[0],
-            patience=going.spending[1],
+            budget=going.budget.budget,
+            patience=going.budget.chosen_patience,
             terms=going.terms,
             on_progress=live,
+            people=people,
+            steering=person.steering,
         )
         return await resume_by_model(
             recorded.folder,
@@ -207,9 +238,9 @@ async def _by_model(
         )
 
 
-async def _by_code(recorded: Run, plan: Plan, going: _Going, console: Console) -> Cell | None:
+async def _by_code(recorded: Run, plan: Plan, going: _Going, console: Console, people: People) -> Cell | None:
     async with resume(
-        recorded.folder, plan, going.given, what_happened=going.what_happened, on_cell=_telling(console)
+        recorded.folder, plan, going.given, what_happened=going.what_happened, on_cell=_telling(console), people=people
     ) as resumed:
         session = resumed.session
         if going.asked.exec_ is None:

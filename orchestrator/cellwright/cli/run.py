@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from cellwright.budget import Budget
 from cellwright.cli import options
+from cellwright.cli.at_terminal import AtTerminal
 from cellwright.cli.budget_options import BudgetOptions
 from cellwright.cli.interrupts import INTERRUPTED, run_to_its_end
 from cellwright.cli.live import Live
 from cellwright.cli.model_options import ModelOptions, Who
 from cellwright.cli.option_groups import with_options
+from cellwright.cli.people_options import PeopleOptions
 from cellwright.cli.term_options import TermOptions
+from cellwright.people import People
 from cellwright.progress import OnProgress
 from cellwright.sandbox.base import Spec
-from cellwright.stuck import Patience
 from cellwright.terms import Checks, Sending
 from cellwright_kernel.wire import Language
 
@@ -39,7 +40,9 @@ def register(app: typer.Typer) -> None:
     app.command(name="run")(run)
 
 
-@with_options(asked=options.SpecOptions, who=ModelOptions, budget=BudgetOptions, terms=TermOptions)
+@with_options(
+    asked=options.SpecOptions, who=ModelOptions, budget=BudgetOptions, terms=TermOptions, people=PeopleOptions
+)
 def run(
     task: Annotated[str, typer.Argument(help="What is to be done; `-` reads standard input.")],
     lang: options.Languages = options.DEFAULT_LANGUAGES,
@@ -49,6 +52,7 @@ def run(
     who: ModelOptions,
     budget: BudgetOptions,
     terms: TermOptions,
+    people: PeopleOptions,
 ) -> None:
     """Have a model do a task on a desktop of its own, and show it while it happens."""
     spec, secrets = asked.spec(), asked.secret_values()
@@ -56,6 +60,8 @@ def run(
     sending, checks = terms.given.applied(Sending(), Checks())
     live = Live(Console(file=sys.stderr if json_ else sys.stdout, quiet=json_))
     words = sys.stdin.read() if task == "-" else task
+    person = AtTerminal.found()
+    person.sees(live)
     try:
         outcome = run_to_its_end(
             _run(
@@ -63,12 +69,15 @@ def run(
                 chosen,
                 spec=spec,
                 secrets=secrets,
-                spending=(budget.budget, budget.chosen_patience),
+                budget=budget,
                 languages=languages,
                 sending=sending,
                 checks=checks,
                 on_progress=live,
-            )
+                people=people.people(person.terminal),
+                person=person,
+            ),
+            person.on_first,
         )
     except asyncio.CancelledError:
         live.cancelled()
@@ -86,15 +95,17 @@ async def _run(
     *,
     spec: Spec,
     secrets: dict[str, str],
-    spending: tuple[Budget, Patience],
+    budget: BudgetOptions,
     languages: tuple[Language, ...],
     sending: Sending,
     checks: Checks,
     on_progress: OnProgress,
+    people: People,
+    person: AtTerminal,
 ) -> Outcome:
     from cellwright import loop  # noqa: PLC0415 - see above
 
-    async with who.served() as server:
+    async with who.served() as server, person.watching():
         return await loop.run(
             task,
             model=who.name,
@@ -102,12 +113,14 @@ async def _run(
             api_key=server.api_key,
             spec=spec,
             secrets=secrets,
-            budget=spending[0],
-            patience=spending[1],
+            budget=budget.budget,
+            patience=budget.chosen_patience,
             languages=languages,
             sending=sending,
             checks=checks,
             on_progress=on_progress,
+            people=people,
+            steering=person.steering,
         )
 
 

@@ -12,18 +12,21 @@ import shlex
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Annotated
 
 import typer
 import uvicorn
 
 from cellwright.cli import options
+from cellwright.cli.people_options import APPROVE_HELP, rule_from
 from cellwright.cli.service import announced, token_file
 from cellwright.errors import UsageError
 from cellwright.gateway.app import make_app
 from cellwright.gateway.auth import own_hosts, service_token
 from cellwright.gateway.connections import BoundedHead
 from cellwright.gateway.rates import A_SECOND
+from cellwright.people import People
 from cellwright.pool import IDLE_S, Pool
 from cellwright.sandbox.tunnel import CHUNK_BYTES
 
@@ -58,18 +61,34 @@ def serve(
             min=0.1, metavar="N", help="Most requests a second over ten seconds; beyond it the answer is 429."
         ),
     ] = A_SECOND,
+    ask: Annotated[
+        bool,
+        typer.Option(
+            "--ask",
+            help="Somebody answers what cells ask: by `cellwright people`, or under `/v1/sessions/ID/questions`.",
+        ),
+    ] = False,
+    approve: Annotated[
+        str,
+        typer.Option(
+            "--approve",
+            metavar="RULE",
+            help=f"{APPROVE_HELP} By `cellwright people`, or under `/v1/sessions/ID/approvals`.",
+        ),
+    ] = "never",
     *,
     asked: options.SpecOptions,
 ) -> None:
     """Serve the guide's `POST /execute`, and sessions under `/v1`, until Ctrl-C."""
-    spec, secrets = asked.spec(), asked.secret_values()
+    spec, secrets, rule = asked.spec(), asked.secret_values(), rule_from(approve)
+    people = partial(People.at_a_desk, approve=rule) if ask or rule != "never" else People
     given = os.environ.get("CELLWRIGHT_TOKEN")
     was_kept = token_file().exists()
     token = service_token(given, token_file())
     shown = _how_to_say(token, given=given, was_kept=was_kept)
     listener = _listen(host, port)
     bound = listener.getsockname()[1]
-    pool = Pool(spec, capacity=max_sessions, idle_s=idle, secrets=secrets)
+    pool = Pool(spec, capacity=max_sessions, idle_s=idle, secrets=secrets, people=people)
     app = make_app(pool, token=token, hosts=own_hosts(host, bound), a_second=max_rate, at_once=max_requests)
     config = uvicorn.Config(
         app,

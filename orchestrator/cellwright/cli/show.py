@@ -129,8 +129,14 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
         case records.FileWritten() | records.FileDeleted():
             did = "written" if isinstance(record, records.FileWritten) else "deleted"
             yield Text(_one_line(f"file {did}: {record.path}"))
-        case records.Note() | records.CellRebuilt() | records.HistoryShortened():
-            yield Text(_one_line(_noted(record)), style="yellow")
+        case (
+            records.Note()
+            | records.CellRebuilt()
+            | records.HistoryShortened()
+            | records.PersonAnswered()
+            | records.ApprovalDecided()
+        ):
+            yield Text(_one_line(_words(record)), style="yellow")
         case records.SessionOpened() | records.SessionClosed():
             yield from _session(record)
         case records.RunClosed():
@@ -151,7 +157,13 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
             assert_never(record)
 
 
-def _noted(record: records.Note | records.CellRebuilt | records.HistoryShortened) -> str:
+def _words(
+    record: records.Note
+    | records.CellRebuilt
+    | records.HistoryShortened
+    | records.PersonAnswered
+    | records.ApprovalDecided,
+) -> str:
     match record:
         case records.Note():
             return f"note: {record.text}"
@@ -161,6 +173,11 @@ def _noted(record: records.Note | records.CellRebuilt | records.HistoryShortened
             return f"from here on {counted(record.pictures_dropped, 'older picture')} no longer sent"
         case records.HistoryShortened():
             return f"from here on a summary is sent instead of what came before: {record.summary}"
+        case records.ApprovalDecided():
+            where = f"{record.place}" if record.place else f"cell {record.cell}"
+            return f"{where}: {'approved' if record.approved else 'denied'}{f' ({record.reason})' if record.reason else ''}"
+        case _:
+            return f"no answer: {record.refused}" if record.answer is None else f"a person answered: {record.answer}"
 
 
 def _rebuilt(record: records.CellRebuilt) -> str:

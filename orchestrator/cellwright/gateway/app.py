@@ -21,7 +21,7 @@ from starlette.routing import Match, Route
 
 from cellwright import __version__
 from cellwright.errors import BadRequest, CellwrightError
-from cellwright.gateway import execute, kernels, sessions
+from cellwright.gateway import execute, kernels, people, sessions
 from cellwright.gateway.auth import Guard, refusal
 from cellwright.gateway.bodies import Bounded
 from cellwright.gateway.described import describe
@@ -51,7 +51,7 @@ def make_app(
             yield
 
     # as they are: an included router is built anew in each application, at its first request, which takes 8 ms
-    routes = [*execute.router.routes, *sessions.router.routes, *kernels.router.routes]
+    routes = [*execute.router.routes, *sessions.router.routes, *kernels.router.routes, *people.router.routes]
     app = FastAPI(title="Cellwright", version=__version__, lifespan=lifespan, routes=routes)
     app.add_exception_handler(CellwrightError, _ours)
     app.add_exception_handler(RequestValidationError, _unreadable)

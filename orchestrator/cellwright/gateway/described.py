@@ -57,6 +57,7 @@ OPENING: Final = _refusals(
     errors.DiskFull,
     errors.RunFull,
 )
+WAITING: Final = SESSION | _refusals(errors.SessionNotFound, errors.NothingWaits)
 KERNELS: Final = SESSION | _refusals(errors.SessionClosed, errors.KernelEnded)
 
 _EVERYWHERE: Final = _refusals(

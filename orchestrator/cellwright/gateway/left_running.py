@@ -22,12 +22,14 @@ from cellwright.answer import InputItem, answer_after, said
 from cellwright.deadlines import COMMENT, asked_s, how_to_ask
 from cellwright.errors import SessionBusy
 from cellwright.executor import LADDER_S
-from cellwright.ongoing import Ongoing, rest_of
+from cellwright.ongoing import Ongoing, WaitsFor, rest_of
 from cellwright.session import Session
 from cellwright_kernel.wire import Cell, Language, Output, Text
 
 INTERRUPT_S: Final = 24.0
 """Seconds after arrival at which a cell is interrupted, or answered as still running."""
+HELD_S: Final = 26.8
+"""The same, where a person may be waited for: a cell that is interrupted at its deadline has ended by then."""
 _WORD: Final = re.compile(r"\s*(?:#|//)[ \t]*(wait|interrupt)\s*", re.ASCII)
 
 
@@ -60,7 +62,13 @@ async def respond(session: Session, code: str, language: Language, arrived: floa
         SessionBusy: Somebody else waits for the cell that is running.
     """
     word = _WORD.fullmatch(code)
-    if (left := session.left) is not None and not (word is None and left.has_ended):
+    if (
+        (left := session.left) is not None
+        and left.was_held
+        and (left.cell.code, left.cell.language) == (code, language)
+    ):
+        return await _go_on(left, "wait", arrived, held)  # the same call, made again as its answer says
+    if left is not None and not (word is None and left.has_ended):
         return await _go_on(left, word[1] if word else None, arrived, held)
     if word is None:
         return await begin(session, code, language, arrived, held)
@@ -76,6 +84,10 @@ async def begin(session: Session, code: str, language: Language, arrived: float,
     """Execute code that nothing stands in the way of; arguments as with `respond`. It is begun before the first wait."""
     deadline_s = asked_s(code, language) or min(INTERRUPT_S, session.spec.longest_s)
     reply_s = _left_s(arrived) if deadline_s > INTERRUPT_S else None
+    if (
+        reply_s is None and session.people.may_hold
+    ):  # the deadline does not run while a person is waited for, and the client's does
+        reply_s = _left_s(arrived, HELD_S)
     ongoing = session.begin(code, language=language, deadline_s=deadline_s, since=arrived)
     held.enter_context(ongoing.waited_for())
     cell = await ongoing.by(reply_s)
@@ -100,7 +112,26 @@ def _told(ongoing: Ongoing, cell: Cell, own: str) -> list[InputItem]:
     before = [output for one in ongoing.before for output in _end_of(one)]
     if len(before) > len(ongoing.before):
         before.append(_notice(own))
-    return shown(rest_of(cell, ongoing.shown), before)
+    items = shown(rest_of(cell, ongoing.shown), before)
+    if cell.status == "running" and ongoing.waits_for is not None:
+        items[-1] = said(_waits(cell, ongoing.waits_for))
+    return items
+
+
+def _waits(cell: Cell, waits_for: WaitsFor) -> str:
+    sign = COMMENT[cell.language]
+    if waits_for == "approval":
+        return (
+            f"Cell {cell.number} has to be approved by a person, who has not decided yet. Nothing of it has run. Make the same call again to wait "
+            f"on, or call with `{sign} interrupt` alone to give it up. Other code is not executed before."
+        )
+    what = "has asked a person, who has not answered yet"
+    if waits_for == "effect":
+        what = "is about to send something that a person has to approve, who has not decided yet"
+    return (
+        f"Cell {cell.number} {what}. What it has shown so far stands above. Call with `{sign} wait` alone "
+        f"to wait on, or with `{sign} interrupt` alone to end it and keep its variables. Other code is not executed before it has ended."
+    )
 
 
 def _end_of(left: Ongoing) -> list[Output]:
@@ -143,5 +174,5 @@ def _when(cell: Cell) -> str:
     return f" when cell {cell.number} has ended" if cell.status == "running" else ""
 
 
-def _left_s(arrived: float) -> float:
-    return max(0.1, arrived + INTERRUPT_S - time.monotonic())
+def _left_s(arrived: float, until_s: float = INTERRUPT_S) -> float:
+    return max(0.1, arrived + until_s - time.monotonic())

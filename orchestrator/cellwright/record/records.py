@@ -252,6 +252,39 @@ class Note(Noted):
     """How long a person was waited for, where it is about that; absent when it is not."""
 
 
+class PersonAnswered(Noted):
+    """A person was asked, by a cell or by the model, and has answered, or has not. The run keeps both: it is no place for secrets."""
+
+    type: Literal["person_answered"] = "person_answered"
+    question: str
+    """As the inside or the model put it."""
+    cell: int | None = None
+    """The cell that asked; absent: the model did."""
+    call_id: str | None = None
+    """The model's call that asked; absent: a cell did."""
+    answer: str | None = None
+    """What the person said; absent when there is no answer."""
+    refused: str | None = None
+    """Why there is none, as a sentence."""
+
+
+class ApprovalDecided(Noted):
+    """A cell had to be approved before it was posted, or something before it left the sandbox; and was, or was not."""
+
+    type: Literal["approval_decided"] = "approval_decided"
+    cell: int | None = None
+    """Absent: no cell ran."""
+    place: str | None = None
+    """Where something was to go, host and port; absent: it is about the cell itself."""
+    approved: bool
+    rule: str
+    """Why it had to be, as a sentence."""
+    by_person: bool = True
+    """False when nobody decided, which is no approval; `reason` says why nobody did."""
+    reason: str | None = None
+    """In the person's words; absent when they gave none."""
+
+
 class SessionClosed(Noted):
     """The lease has ended and the sandbox is gone."""
 
@@ -299,6 +332,8 @@ Record: TypeAlias = (
     | Exchanged
     | Screen
     | Note
+    | PersonAnswered
+    | ApprovalDecided
     | SessionClosed
     | RunClosed
 )

@@ -18,6 +18,7 @@ from cellwright.record.chain import NotSealed, digest, unseal
 from cellwright.record.lines import JOURNAL, Line, Problem, Scan, scan
 from cellwright.record.lock import is_locked
 from cellwright.record.records import (
+    ApprovalDecided,
     CellClosed,
     CellOpened,
     CellRebuilt,
@@ -35,6 +36,7 @@ from cellwright.record.records import (
     ModelRequest,
     ModelResponse,
     Note,
+    PersonAnswered,
     Record,
     RequestSent,
     RunClosed,
@@ -195,7 +197,9 @@ def blobs_of(record: Record) -> Iterator[str]:
             return
         case Exchanged():
             yield from (body.sha256 for body in (record.request_body, record.body) if body.kept and body.size_bytes)
-        case Egress() | EgressMore() | RequestSent() | RunClosed() | HistoryShortened() | TermsSet():
+        case Egress() | EgressMore() | RequestSent() | PersonAnswered() | ApprovalDecided():
+            return
+        case RunClosed() | HistoryShortened() | TermsSet():
             return
         case _:
             assert_never(record)

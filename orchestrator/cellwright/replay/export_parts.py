@@ -184,6 +184,11 @@ def _told(record: records.Record) -> Iterator[tuple[str, str]]:
             yield "egress", f"Refused: {record.method} {record.host}:{record.port}."
         case records.Note():
             yield "note", record.text
+        case records.PersonAnswered():
+            yield (
+                "person",
+                f"There was no answer: {record.refused}" if record.answer is None else f"Answer: {record.answer}",
+            )
         case records.RunClosed():
             words = (f"The run ended {record.status}.", record.reason, record.summary)
             yield "end", "\n".join(word for word in words if word)

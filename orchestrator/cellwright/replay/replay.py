@@ -24,6 +24,7 @@ from cellwright.conversation import is_lost
 from cellwright.errors import CellwrightError, FileMissing, UsageError
 from cellwright.record import Blobs, Run, StoredCell, read_run
 from cellwright.record.records import CellOpened, FileDeleted, FileWritten, KernelRestarted, Record, SessionOpened
+from cellwright.replay.answers import RecordedPeople
 from cellwright.replay.compare import (
     Compared,
     Side,
@@ -156,6 +157,7 @@ async def replay(
         backend=backend,
         runs=runs,
         secrets=again.secrets,
+        people=RecordedPeople(run).people,
     ) as session:
         replaying = _Replaying(run, again, session, left, values)
         cells = [compared async for compared in _told(replaying, on_cell)]

@@ -12,16 +12,18 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cellwright.conversation import RESUMED
 from cellwright.errors import UsageError
+from cellwright.people import People
 from cellwright.record import Journal, Run, read_run
 from cellwright.record.records import CellClosed, CellRebuilt, CopiedFile, Exchanged, Note, SessionOpened
 from cellwright.record.stored import StoredText
+from cellwright.replay.answers import RecordedPeople
 from cellwright.replay.files_again import in_place_of, must_fit
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.missed import Missed
@@ -110,6 +112,7 @@ async def resume(
     what_happened: str | None = None,
     on_cell: Callable[[CellRebuilt], None] = lambda _: None,
     backend: Backend | None = None,
+    people: People | None = None,
 ) -> AsyncIterator[Resumed]:
     """Go on with a run that has stopped: mend its record, start a sandbox, and bring back in it what can be.
 
@@ -120,6 +123,7 @@ async def resume(
         what_happened: The first sentence of what is said of it; absent: that it had stopped.
         on_cell: Is told of each cell of the plan.
         backend: Instead of the one that the run names.
+        people: Who can be asked from then on; absent: nobody.
 
     Raises:
         JournalCorrupt: The run is not as it was written. Nothing ran.
@@ -143,8 +147,9 @@ async def resume(
             what = what_happened or _what_happened(run)
             _close_lost(run, journal)
             missed = Missed()
+            people = replace(people or People(), recorded=RecordedPeople(run))
             async with _session(
-                run, plan, given, spec=spec, journal=journal, missed=missed, backend=backend
+                run, plan, given, spec=spec, journal=journal, missed=missed, backend=backend, people=people
             ) as session:
                 rebuilding = Rebuilding(*(run, plan, session, given.may_differ), missed=missed.taken, on_cell=on_cell)
                 rebuilt = await rebuilding.rebuilt()
@@ -157,7 +162,15 @@ async def resume(
 
 
 def _session(
-    run: Run, plan: Plan, given: Given, *, spec: Spec, journal: Journal, missed: Missed, backend: Backend | None
+    run: Run,
+    plan: Plan,
+    given: Given,
+    *,
+    spec: Spec,
+    journal: Journal,
+    missed: Missed,
+    backend: Backend | None,
+    people: People,
 ) -> AbstractAsyncContextManager[Session]:
     left = {planned.cell.opened.number for planned in plan.cells if planned.how == "left"}
     answers = [one for one in last_of_cells(run) if isinstance(one, Exchanged) and one.cell not in left]
@@ -170,6 +183,7 @@ def _session(
         secrets=given.secrets,
         tape=tape_of(run, missed, given.may_differ, answers),
         journal=journal,
+        people=people,
     )
 
 

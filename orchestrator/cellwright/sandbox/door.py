@@ -39,6 +39,7 @@ from cellwright_kernel.wire import (
     Ready,
     SecretAnswer,
 )
+from cellwright_kernel.wire_people import PersonAnswer
 
 SILENCE_S: Final = 5.0
 """Seconds without any event, heartbeats included, after which the kernel host counts as gone."""
@@ -140,11 +141,12 @@ class Door:
             async for event in self._events(response):
                 yield event
 
-    async def answer(self, number: int, said: SecretAnswer) -> None:
-        """Answer a cell that asked for a secret; it is typed, or given, after this has returned."""
-        body = said.model_dump_json().encode()
+    async def answer(self, number: int, said: SecretAnswer | PersonAnswer) -> None:
+        """Answer a cell that asked for a secret, which is typed, or given, after this has returned; or that asked a person."""
+        path = f"/{'secrets' if isinstance(said, SecretAnswer) else 'questions'}/{number}"
+        content = said.model_dump_json().encode()
         with suppress(FileMissing):  # whoever asked has given up
-            async with self.request("POST", f"/secrets/{number}", content=body, whole_s=ANSWER_S) as response:
+            async with self.request("POST", path, content=content, whole_s=ANSWER_S) as response:
                 await bounded(response, 4096)
 
     async def interrupt(self, language: Language, number: int | None = None) -> None:

@@ -15,6 +15,7 @@ from cellwright.errors import SandboxLost
 from cellwright.secrets.hiding import Hider, Stream
 from cellwright.secrets.plain import Plain
 from cellwright_kernel.wire import ClosedEvent, Event, Image, KeptEvent, Output, OutputEvent, PieceEvent, Source, Text
+from cellwright_kernel.wire_people import PersonAskedEvent
 
 _STREAMS: Final = frozenset({"stdout", "stderr"})
 
@@ -66,6 +67,8 @@ class _Events:
                     end = len(output.text) - self._hider.held_back(output.text)
                     output = output.model_copy(update={"text": output.text[:end]})
                 yield event.model_copy(update={"output": output})
+            case PersonAskedEvent():
+                yield event.model_copy(update={"question": self._hider.hide(event.question)})
             case ClosedEvent():
                 yield from self.rest()
                 yield event

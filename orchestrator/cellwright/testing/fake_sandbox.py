@@ -2,7 +2,7 @@
 
 Flows in: a Spec. Flows out: a `Sandbox` that needs no root, no display and no browser. Decided here: what a double
 may leave out. It has Python only, its screen is one plain picture, `display` takes the bytes of a PNG, and a cell of it cannot be
-interrupted.
+interrupted but while it asks a person.
 Give it nothing but code of your own.
 """
 
@@ -17,7 +17,7 @@ import struct
 import threading
 import traceback
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -29,6 +29,7 @@ from starlette.routing import Route
 
 from cellwright.sandbox.base import Sandbox, SandboxInfo, Spec
 from cellwright.sandbox.door import Door
+from cellwright.testing.asking import FakeQuestions, Streaming
 from cellwright_kernel.wire import (
     CellStatus,
     ClosedEvent,
@@ -42,6 +43,7 @@ from cellwright_kernel.wire import (
     Source,
     Text,
 )
+from cellwright_kernel.wire_people import PersonAnswer
 
 _ETAG = '"plain"'
 
@@ -75,7 +77,8 @@ class FakeSandbox:
         """What it will say that earlier cells, by their `of_cell`, wrote after the last one."""
         self._namespace: dict[str, Any] = {}
         self._end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._door = Door(httpx2.ASGITransport(app=self._app()))
+        self._questions = FakeQuestions()
+        self._door = Door(Streaming(httpx2.ASGITransport(app=self._app()), self._asking_cell))
 
     @property
     def info(self) -> SandboxInfo:
@@ -108,7 +111,8 @@ class FakeSandbox:
                 Route("/cells", self._cells, methods=["POST"]),
                 Route("/cells/running", self._none_runs),
                 Route("/late", self._late),
-                Route("/kernels/{language}/interrupt", self._nothing, methods=["POST"]),
+                Route("/questions/{number:int}", self._answer, methods=["POST"]),
+                Route("/kernels/{language}/interrupt", self._interrupt, methods=["POST"]),
                 Route("/kernels/{language}/restart", self._restart, methods=["POST"]),
                 Route("/screen.png", self._screen),
                 Route("/files", self._list),
@@ -125,6 +129,17 @@ class FakeSandbox:
         asked = Execute.model_validate_json(await request.body())
         return _ndjson(self._execute(asked))
 
+    def _asking_cell(self, request: httpx2.Request) -> AsyncIterator[bytes] | None:
+        """Return the events of a cell that may ask a person; None for everything else."""
+        if request.url.path != "/cells" or b"ask_user" not in request.content or self._end.done():
+            return None
+        asked = Execute.model_validate_json(request.content)
+        return self._questions.events(lambda ask_user: self._execute(asked, ask_user))
+
+    async def _answer(self, request: Request) -> Response:
+        said = PersonAnswer.model_validate_json(await request.body())
+        return Response(status_code=204 if self._questions.answer(request.path_params["number"], said) else 404)
+
     async def _none_runs(self, _: Request) -> Response:
         return _ndjson([ClosedEvent(status="ok")])  # its cells are over before anybody can ask
 
@@ -133,7 +148,7 @@ class FakeSandbox:
         self.late.clear()
         return _ndjson(events)
 
-    def _execute(self, asked: Execute) -> Iterable[Event]:
+    def _execute(self, asked: Execute, ask_user: Callable[[str], str] | None = None) -> Iterable[Event]:
         """Execute code here and now; outputs in order, as the real kernel host gives them."""
         written: list[Text | Image] = []
         status: CellStatus = "ok"
@@ -141,12 +156,14 @@ class FakeSandbox:
         namespace = self._namespace
         namespace["log"] = lambda value: written.append(Text(text=str(value), source="log"))
         namespace["display"] = lambda png: written.append(_picture(png))
+        namespace["ask_user"] = ask_user
         if self.spec.params:
             namespace.setdefault("params", dict(self.spec.params))
-        with (
-            contextlib.redirect_stdout(_Stream(written, "stdout")),
-            contextlib.redirect_stderr(_Stream(written, "stderr")),
-        ):
+        namespace["print"] = functools.partial(print, file=_Stream(written, "stdout")) if ask_user else print
+        with contextlib.ExitStack() as streams:
+            if ask_user is None:  # the process's own, which nobody else writes to before it has ended
+                streams.enter_context(contextlib.redirect_stdout(_Stream(written, "stdout")))
+                streams.enter_context(contextlib.redirect_stderr(_Stream(written, "stderr")))
             try:
                 with _deadline(asked.deadline_s):
                     exec(compile(asked.code, "<cell>", "exec"), namespace)  # noqa: S102 - what a double of a kernel does
@@ -160,7 +177,8 @@ class FakeSandbox:
         yield from (OutputEvent(output=output) for output in written)
         yield ClosedEvent(status=status, rung=rung, screen_changed=self.screen_changed)
 
-    async def _nothing(self, _: Request) -> Response:
+    async def _interrupt(self, _: Request) -> Response:
+        self._questions.drop()
         return Response(status_code=204)
 
     async def _restart(self, _: Request) -> Response:

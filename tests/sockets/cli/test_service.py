@@ -24,6 +24,7 @@ from cellwright.cli.service import Address, address, announced
 from cellwright.errors import ServiceUnreachable, TokenRefused, UsageError
 from cellwright.gateway.app import make_app
 from cellwright.gateway.auth import own_hosts
+from cellwright.people import People
 from cellwright.pool import Pool
 from cellwright.record import read_run
 from cellwright.record.records import CellOpened
@@ -34,11 +35,11 @@ TOKEN = "t" * 32
 
 
 @contextmanager
-def serving(runs: Path) -> Iterator[str]:
+def serving(runs: Path, people: Callable[[], People] = People) -> Iterator[str]:
     """A gateway over fake sandboxes, whose cells have 7 s; yield its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        pool = Pool(Spec(cell_deadline_s=7), runs=runs, backend=FakeBackend())
+        pool = Pool(Spec(cell_deadline_s=7), runs=runs, backend=FakeBackend(), people=people)
         app = make_app(pool, token=TOKEN, hosts=own_hosts("127.0.0.1", port))
         server = PromptServer(uvicorn.Config(app, log_level="critical", ws="websockets-sansio", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -113,3 +113,40 @@ async def test_a_kernel_whose_end_is_wanted_is_ended_though_its_cell_has_stopped
     climb.ladder.ask("kill_kernel")
     await climb.clock.advance(0)
     assert climb.done == [(0, "kill_kernel")]
+
+
+async def test_a_deadline_that_is_held_does_not_come_and_is_later_by_that_time(climb):
+    await climb.clock.advance(4)
+    climb.ladder.hold()
+    await climb.clock.advance(1000)
+    assert climb.done == []
+    climb.ladder.release()
+    await climb.clock.advance(5.9)
+    assert climb.done == []
+    await climb.clock.advance(0.1)
+    assert climb.done == [(1010, "interrupt")]
+
+
+async def test_a_deadline_that_two_hold_runs_on_when_both_have_let_go(climb):
+    climb.ladder.hold()
+    await climb.clock.advance(20)
+    climb.ladder.hold()
+    climb.ladder.release()
+    await climb.clock.advance(20)
+    climb.ladder.release()
+    await climb.clock.advance(9.9)
+    assert climb.done == []
+    await climb.clock.advance(0.1)
+    assert climb.done == [(50, "interrupt")]
+
+
+async def test_one_who_asks_for_the_end_of_a_held_cell_has_it_at_once(climb):
+    climb.ladder.hold()
+    await climb.clock.advance(20)
+    climb.ladder.ask()
+    await climb.clock.advance(0)
+    climb.ladder.release()
+    await climb.clock.advance(1)
+    assert climb.done[0] == (20, "interrupt")
+    assert climb.done[-1] == (21, "kill_children")
+    assert climb.ladder.asked

@@ -1,0 +1,115 @@
+"""What is about to leave through the egress proxy and may change something: held until somebody says that it may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.sockets.test_egress_proxy import OK, Client, ask, echo, says, service
+from tests.waiting import GUARD_S, until
+
+from cellwright.egress import EgressProxy, EgressRequest
+from cellwright.egress.leaving import Effect
+
+
+class Asked:
+    """Says the same to everything; keeps what it was asked, and what ends the connections."""
+
+    def __init__(self, said: str | None = None) -> None:
+        self.said = said
+        self.effects: list[Effect] = []
+        self.ends: list[Callable[[], None]] = []
+        self.may_go = asyncio.Event()
+        self.may_go.set()
+
+    async def __call__(self, effect: Effect, ends: Callable[[], None], *, taped: bool) -> str | None:
+        assert not taped
+        self.effects.append(effect)
+        self.ends.append(ends)
+        await self.may_go.wait()
+        return self.said
+
+
+@asynccontextmanager
+async def proxy(folder: Path, allow: str, asks: Asked) -> AsyncIterator[tuple[Path, list[EgressRequest]]]:
+    told: list[EgressRequest] = []
+    async with EgressProxy((allow,), folder / "proxy.sock", lambda: told.append, asks=asks):
+        yield folder / "proxy.sock", told
+
+
+def request(method: str, port: int, *headers: str, body: str = "") -> bytes:
+    head = "".join(f"{header}\r\n" for header in ("Host: x", *headers))
+    return f"{method} http://127.0.0.1:{port}/order?id=7 HTTP/1.1\r\n{head}\r\n{body}".encode()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+async def test_what_only_reads_is_not_asked_about(tmp_path: Path, method: str) -> None:
+    asks = Asked("Never.")
+    async with service(says(OK)) as port, proxy(tmp_path, f"127.0.0.1:{port}", asks) as (socket, _):
+        assert (await ask(socket, request(method, port))).startswith(b"HTTP/1.1 200 ")
+    assert asks.effects == []
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "is_opaque"),
+    [
+        ("POST", ("Content-Length: 0",), False),
+        ("DELETE", (), False),
+        ("PATCHWORK", (), False),
+        ("GET", ("Content-Length: 4",), False),
+        ("GET", ("Connection: Upgrade", "Upgrade: websocket"), True),
+    ],
+)
+async def test_what_may_change_something_is_held_until_it_may_go(
+    tmp_path: Path, method: str, headers: tuple[str, ...], is_opaque: bool
+) -> None:
+    asks, heard = Asked(), []  # type: ignore[var-annotated]
+    asks.may_go.clear()
+    async with service(says(OK, heard)) as port, proxy(tmp_path, f"127.0.0.1:{port}", asks) as (socket, _):
+        asking = asyncio.ensure_future(ask(socket, request(method, port, *headers, body="")))
+        await until(lambda: asks.effects)
+        assert heard == []
+        asks.may_go.set()
+        if "Content-Length: 4" in headers:
+            asking.cancel()
+        else:
+            assert (await asking).startswith(b"HTTP/1.1 200 ")
+    assert asks.effects == [Effect(method, f"127.0.0.1:{port}", "/order?id=7", is_opaque)]
+
+
+async def test_what_may_not_go_gets_the_sentence_and_nothing_is_sent(tmp_path: Path) -> None:
+    asks, heard = Asked("A person denied it. Nothing was sent."), []  # type: ignore[var-annotated]
+    async with service(says(OK, heard)) as port, proxy(tmp_path, f"127.0.0.1:{port}", asks) as (socket, told):
+        answer = await ask(socket, request("POST", port, "Content-Length: 0"))
+    assert answer.startswith(b"HTTP/1.1 403 A person denied it. Nothing was sent.\r\n")
+    assert heard == []
+    (outcome,) = told
+    assert (outcome.allowed, outcome.reason, outcome.address) == (False, "A person denied it. Nothing was sent.", None)
+
+
+async def test_a_place_that_is_not_allowed_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
+    asks = Asked()
+    async with proxy(tmp_path, "127.0.0.1:8001", asks) as (socket, _):
+        assert (await ask(socket, request("POST", 8002))).startswith(b"HTTP/1.1 403 ")
+    assert asks.effects == []
+
+
+async def test_a_tunnel_is_asked_about_and_can_be_ended_later(tmp_path: Path) -> None:
+    asks = Asked()
+    async with (
+        asyncio.timeout(GUARD_S),
+        service(echo) as port,
+        proxy(tmp_path, f"localhost:{port}", asks) as (socket, _),
+        Client(socket) as client,
+    ):
+        head = await client.head(f"CONNECT localhost:{port} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert head.startswith(b"HTTP/1.1 200 ")
+        asks.ends[0]()
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):  # noqa: PT012 - either may be the first to know
+            client.writer.write(b"more")
+            assert await client.reader.read(-1) == b""
+            raise ConnectionResetError
+    assert asks.effects == [Effect("CONNECT", f"localhost:{port}", "", is_opaque=True)]

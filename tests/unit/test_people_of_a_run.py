@@ -1,0 +1,252 @@
+"""A run by a model with a person beside it: asked by the model, steering it, pausing it, approving its cells; and each again from its record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cellwright.asking import Presets, Question
+from cellwright.budget import Budget
+from cellwright.conversation import conversation_of
+from cellwright.errors import UsageError
+from cellwright.loop import Outcome, run
+from cellwright.model.base import OnDelta, Request, Response
+from cellwright.people import People
+from cellwright.record import read_run, verify
+from cellwright.record.records import Note, PersonAnswered
+from cellwright.replay.plan import plan_for
+from cellwright.replay.resume import Given
+from cellwright.resuming import Driving, resume_by_model
+from cellwright.steering import Steering
+from cellwright.testing.fake_sandbox import FakeBackend
+from cellwright.testing.model import ScriptedModel, call, calls, response, says
+
+
+def asks(question: str) -> Response:
+    return response(call(json.dumps({"question": question}), name="ask_user"))
+
+
+def answers(model: ScriptedModel, request: int = -1) -> list[str]:
+    items = [item for item in model.requests[request].history if item.get("type") == "function_call_output"]
+    return ["\n".join(part["text"] for part in item["output"]) for item in items]  # type: ignore[union-attr, index, misc, call-overload]
+
+
+def said_by_user(request: Request) -> list[str]:
+    return [item["content"][0]["text"] for item in request.history if item.get("role") == "user"]  # type: ignore[index, call-overload, misc]
+
+
+async def driven(*turns: Response, people: People | None = None, **more: object) -> tuple[Outcome, ScriptedModel]:
+    model = ScriptedModel(turns)
+    return await run("Do it.", model=model, backend=FakeBackend(), people=people, **more), model  # type: ignore[arg-type]
+
+
+async def test_the_model_asks_without_a_cell_and_is_answered() -> None:
+    outcome, model = await driven(
+        asks("Which account?"), says("Done."), people=People(asking=Presets(["the blue one"]))
+    )
+    assert (outcome.status, outcome.cells, outcome.turns) == ("done", 0, 2)
+    assert answers(model) == ["the blue one"]
+    (answered,) = [r for r in read_run(outcome.run_dir).records if isinstance(r, PersonAnswered)]
+    assert (answered.question, answered.answer, answered.cell) == ("Which account?", "the blue one", None)
+
+
+async def test_the_tool_and_the_words_about_it_are_there_where_somebody_can_be_asked_and_nowhere_else() -> None:
+    _, alone = await driven(says("Done."))
+    _, asked = await driven(says("Done."), people=People(asking=Presets([])))
+    assert [tool["name"] for tool in alone.requests[0].tools] == ["exec_py", "exec_js"]
+    assert [tool["name"] for tool in asked.requests[0].tools] == ["exec_py", "exec_js", "ask_user"]
+    assert "ask_user" not in alone.requests[0].instructions
+    assert "ask_user" in asked.requests[0].instructions
+
+
+async def test_where_nobody_can_be_asked_the_tool_is_not_there() -> None:
+    _, model = await driven(asks("Which?"), says("Done."))
+    assert "There is no tool 'ask_user'." in answers(model)[0]
+
+
+async def test_a_question_that_gets_no_answer_is_answered_with_why() -> None:
+    _, model = await driven(asks("Which?"), says("Done."), people=People(asking=Presets([])))
+    assert answers(model) == ["All answers that were given beforehand are used, and nobody else can be asked."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ("{", "not JSON"),
+        ("{}", 'no text "question"'),
+        ('{"question": 7}', 'no text "question"'),
+        ('{"question": " "}', 'no text "question"'),
+        ('{"question": "a", "to": "b"}', 'more than "question": to'),
+        (json.dumps({"question": "q" * 10_000}), "The question has 10000 characters"),
+    ],
+)
+async def test_what_is_no_question_is_answered_and_nobody_is_asked(arguments: str, why: str) -> None:
+    people = People(asking=Presets(["never given"]))
+    _, model = await driven(response(call(arguments, name="ask_user")), says("Done."), people=people)
+    assert why in answers(model)[0]
+    assert "Nobody was asked" in answers(model)[0]
+
+
+async def test_a_question_beside_a_bad_call_is_not_asked() -> None:
+    people = People(asking=Presets(["never given"]))
+    both = response(call(json.dumps({"question": "Which?"}), name="ask_user"), call("{"))
+    _, model = await driven(both, says("Done."), people=people)
+    assert "another call of the same response" in answers(model)[0]
+
+
+class Slow:
+    async def ask(self, question: Question) -> str:  # noqa: ARG002 - it is all the same
+        await asyncio.sleep(0.3)
+        return "at last"
+
+
+async def test_time_for_which_a_person_is_waited_for_is_none_of_the_budget() -> None:
+    """Two waits of 0.3 s, with 0.25 s to spend: one for the model, one for a cell."""
+    people = People(asking=Slow())
+    outcome, _ = await driven(
+        asks("Which?"), calls("log(ask_user('And?'))"), says("Done."), people=people, budget=Budget(seconds=0.25)
+    )
+    assert outcome.status == "done"
+    assert people.waits.total_s >= 0.6
+
+
+async def test_the_answers_to_a_models_questions_are_read_back() -> None:
+    people = People(asking=Presets(["the blue one"]))
+    outcome, model = await driven(asks("Which account?"), asks("And then?"), says("Done."), people=people)
+    begun = conversation_of(read_run(outcome.run_dir))
+    assert list(begun.history[:-1]) == list(model.requests[-1].history)
+
+
+async def test_a_question_that_was_open_when_all_was_stopped_is_asked_again() -> None:
+    outcome, _ = await driven(asks("Which?"), says("Done."), people=People(asking=Presets(["x"])))
+    journal = outcome.run_dir / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if '"person_answered"' in line)
+    journal.write_text("".join(lines[:at]))
+    (outcome.run_dir / "head.json").unlink()
+    model = ScriptedModel([says("Done.")])
+    driving = Driving(model=model, people=People(asking=Presets(["the red one"])))
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
+    assert answers(model) == ["the red one"]
+
+
+# Steering
+
+
+class Watched(ScriptedModel):
+    """Does something while it is asked."""
+
+    def __init__(self, *turns: tuple[Response, Callable[[], Awaitable[None] | None]]) -> None:
+        super().__init__([turn for turn, _ in turns])
+        self._acts = [act for _, act in turns]
+
+    async def respond(self, request: Request, on_delta: OnDelta) -> Response:
+        done = self._acts.pop(0)() if self._acts else None
+        if done is not None:
+            await done
+        return await super().respond(request, on_delta)
+
+
+def nothing() -> None:
+    pass
+
+
+async def test_a_word_in_between_goes_with_the_next_request_after_the_answers() -> None:
+    steering = Steering()
+    model = Watched((calls("log(1)"), lambda: steering.steer("Use the blue one.")), (says("Done."), nothing))
+    outcome = await run("Do it.", model=model, backend=FakeBackend(), steering=steering)
+    assert [item["type"] for item in model.requests[1].history] == [
+        "message", "function_call", "function_call_output", "message",
+    ]  # fmt: skip
+    assert said_by_user(model.requests[1]) == ["Do it.", "Use the blue one."]
+    (note,) = [r for r in read_run(outcome.run_dir).records if isinstance(r, Note) and r.topic == "steered"]
+    assert note.text == "Use the blue one."
+
+
+async def test_a_word_that_comes_while_the_model_finishes_is_read_before_it_has_finished() -> None:
+    steering = Steering()
+    model = Watched((says("Done."), lambda: steering.steer("Not yet.")), (says("Now it is."), nothing))
+    outcome = await run("Do it.", model=model, backend=FakeBackend(), steering=steering)
+    assert (outcome.summary, outcome.turns) == ("Now it is.", 2)
+    assert said_by_user(model.requests[1]) == ["Do it.", "Not yet."]
+
+
+async def test_a_word_is_said_again_in_a_run_that_is_resumed_and_a_model_that_had_not_read_it_has_not_finished() -> (
+    None
+):
+    steering = Steering()
+    model = Watched((says("Done."), lambda: steering.steer("Not yet.")))  # then it has no further turn
+    outcome = await run("Do it.", model=model, backend=FakeBackend(), steering=steering)
+    assert outcome.status == "failed"
+    again = ScriptedModel([says("Now it is.")])
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    resumed = await resume_by_model(outcome.run_dir, plan, Given(), Driving(model=again), backend=FakeBackend())
+    assert resumed.summary == "Now it is."
+    assert said_by_user(again.requests[0])[:2] == ["Do it.", "Not yet."]
+
+
+async def test_a_pause_waits_before_the_next_cell_and_takes_none_of_the_budget() -> None:
+    steering, people = Steering(), People()
+    loop = asyncio.get_running_loop()
+
+    def pauses() -> None:
+        steering.pause()
+        loop.call_later(0.3, steering.go_on)
+
+    model = Watched((calls("log(1)"), pauses), (says("Done."), nothing))
+    outcome = await run(
+        "Do it.", model=model, backend=FakeBackend(), steering=steering, people=people, budget=Budget(seconds=0.25)
+    )
+    assert outcome.status == "done"
+    assert people.waits.total_s >= 0.29
+
+
+async def test_a_stop_ends_the_run_in_order_before_its_next_act() -> None:
+    steering = Steering()
+    model = Watched((calls("log(1)"), steering.stop))
+    outcome = await run("Do it.", model=model, backend=FakeBackend(), steering=steering)
+    assert (outcome.status, outcome.reason, outcome.cells) == ("cancelled", "It was stopped by a person.", 0)
+    assert verify(outcome.run_dir).status == "whole"
+
+
+async def test_a_stop_ends_a_pause() -> None:
+    steering = Steering()
+    steering.pause()
+    asyncio.get_running_loop().call_soon(steering.stop)
+    outcome = await run("Do it.", model=ScriptedModel([]), backend=FakeBackend(), steering=steering)
+    assert outcome.status == "cancelled"
+
+
+async def test_an_interrupt_is_the_running_cells() -> None:
+    steering, asked = Steering(), asyncio.Event()
+
+    class Silent:
+        async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - it says nothing
+            asked.set()
+            await asyncio.Event().wait()
+
+    async def interrupts() -> None:
+        await asked.wait()
+        await steering.interrupt()
+
+    model = ScriptedModel([calls("ask_user('?')"), says("Done.")])
+    async with asyncio.TaskGroup() as group:
+        group.create_task(interrupts())
+        outcome = await run(
+            "Do it.", model=model, backend=FakeBackend(), steering=steering, people=People(asking=Silent())
+        )
+    assert outcome.status == "done"
+    assert "The cell was interrupted." in answers(model)[0]
+
+
+def test_a_word_that_is_none_is_refused() -> None:
+    steering = Steering()
+    with pytest.raises(UsageError, match="nothing to tell"):
+        steering.steer("  ")
+    with pytest.raises(UsageError, match="20,000 characters"):
+        steering.steer("x" * 20_001)
+    assert not steering.words
