@@ -57,7 +57,7 @@ class Gate:
             ongoing.waits_for = None
 
     async def _decided(self, pending: Pending, decision: Decision, ongoing: Ongoing) -> str | None:
-        by_person = True
+        by_person, before_s = True, self._people.waits.total_s
         try:
             approval = await self._approved(pending, ongoing.unwanted)
         except NotAsked as error:
@@ -67,7 +67,12 @@ class Gate:
         reason = checked_reason(approval)
         self._journal.append(
             ApprovalDecided(
-                cell=pending.cell, approved=approval.approved, rule=decision.rule, by_person=by_person, reason=reason
+                cell=pending.cell,
+                approved=approval.approved,
+                rule=decision.rule,
+                by_person=by_person,
+                reason=reason,
+                waited_ms=round(1000 * (self._people.waits.total_s - before_s)),
             )
         )
         if approval.approved:

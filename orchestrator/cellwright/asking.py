@@ -140,7 +140,7 @@ class Waits:
                 self._before_s += self._clock() - self._since
 
 
-class Patience:
+class HeldLimit:
     """A time limit that does not run while people are waited for.
 
     Args:

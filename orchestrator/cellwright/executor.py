@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cellwright.approval import Gate
-from cellwright.asking import Patience
+from cellwright.asking import HeldLimit
 from cellwright.deadlines import too_long
 from cellwright.errors import CellwrightError, SandboxLost
 from cellwright.lease import Lease
@@ -180,7 +180,7 @@ class Executor:
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
             async with asyncio.timeout(deadline_s + waited_s) as limit:
-                with ongoing.patient(Patience(limit)) as patience:
+                with ongoing.patient(HeldLimit(limit)) as patience:
                     await self._heard(ongoing, request, journal, patience)
         except (SandboxLost, TimeoutError) as error:
             self._lose(running, str(error) or "The kernel host did not answer in time.")
@@ -190,7 +190,7 @@ class Executor:
             noting.cancel()
             await asyncio.gather(noting, return_exceptions=True)
 
-    async def _heard(self, ongoing: Ongoing, request: Execute, journal: Journal | None, patience: Patience) -> None:
+    async def _heard(self, ongoing: Ongoing, request: Execute, journal: Journal | None, patience: HeldLimit) -> None:
         door = self._lease.sandbox.door
         asks = Questions.of(
             self._people, journal, door, request.number, patience=patience, on_waiting=ongoing.asks_people

@@ -87,7 +87,7 @@ class Leaving:
             self._journal.append(
                 Note(topic=APPROVAL, cell=pending.cell, text=f"A person is asked to approve {effect}. {rule}")
             )
-        by_person = True
+        by_person, before_s = True, self._people.waits.total_s
         held: AbstractAsyncContextManager[None] = ongoing.held() if ongoing else nullcontext()
         try:
             async with held:
@@ -105,6 +105,7 @@ class Leaving:
                     by_person=by_person,
                     reason=reason,
                     place=effect.place,
+                    waited_ms=round(1000 * (self._people.waits.total_s - before_s)),
                 )
             )
         if approval.approved:

@@ -16,16 +16,17 @@ from cellwright.model.base import Usage
 from cellwright.prices import Price, Prices
 from cellwright.record import Record, Run, StoredCell
 from cellwright.record.records import (
+    ApprovalDecided,
     CellClosed,
     CellRebuilt,
     ModelFailed,
     ModelRequest,
     ModelResponse,
-    Note,
+    PersonAnswered,
 )
 from cellwright.record.stored import Recorded
 
-_OF_PERSONS: Final = (Note,)
+_OF_PERSONS: Final = (PersonAnswered, ApprovalDecided)
 """Records that may say how long a person was waited for."""
 _MOST: Final = 2**53
 """No response has more tokens; a server that says so cannot count."""

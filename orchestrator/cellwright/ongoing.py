@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from cellwright.asking import Patience
+from cellwright.asking import HeldLimit
 from cellwright.errors import RecordError, SandboxLost, SessionBusy, SessionClosed
 from cellwright.lease import Lease
 from cellwright.record.journal import Journal
@@ -70,7 +70,7 @@ class Ongoing:
         """For what a person is waited for now; None: for nothing."""
         self.was_held = False
         """True once it had to wait for an approval."""
-        self._patience: Patience | None = None
+        self._patience: HeldLimit | None = None
         self._lease = given
         self._journal = journal
         self._ending: asyncio.Task[Cell] | None = None
@@ -158,7 +158,7 @@ class Ongoing:
         return Execute(number=cell.number, language=cell.language, code=cell.code, **times)
 
     @contextmanager
-    def patient(self, patience: Patience) -> Iterator[Patience]:
+    def patient(self, patience: HeldLimit) -> Iterator[HeldLimit]:
         """Say what holds its time limit, out here, while it is posted."""
         self._patience = patience
         try:

@@ -80,6 +80,7 @@ class People:
             NotAsked: There is no answer; the message says why.
         """
         answer, refused = None, NOBODY
+        before_s = self.waits.total_s
         try:
             if self.asking is not None:
                 journal.append(Note(topic=QUESTION, text=question.text, cell=question.cell))
@@ -93,6 +94,7 @@ class People:
                 question=question.text,
                 answer=answer,
                 refused=None if answer else refused,
+                waited_ms=round(1000 * (self.waits.total_s - before_s)),
             )
         )
         if answer is None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from cellwright.asking import NOBODY, Asking, NotAsked, Patience, Question, checked_answer
+from cellwright.asking import NOBODY, Asking, HeldLimit, NotAsked, Question, checked_answer
 from cellwright.errors import RecordError, SandboxLost
 from cellwright.people import People
 from cellwright.record.journal import Journal
@@ -40,7 +40,7 @@ class Questions:
         door: Door,
         cell: int,
         *,
-        patience: Patience,
+        patience: HeldLimit,
         on_waiting: Callable[[int], None],
     ) -> None:
         self._people = people
@@ -62,7 +62,7 @@ class Questions:
         door: Door,
         cell: int,
         *,
-        patience: Patience,
+        patience: HeldLimit,
         on_waiting: Callable[[int], None],
     ) -> AsyncIterator[Questions]:
         """Answer a cell's questions during the block; those that are open at its end are asked no longer."""

@@ -19,7 +19,7 @@ from cellwright.model.base import Response, Usage
 from cellwright.prices import Price, Prices
 from cellwright.record import Run, read_run
 from cellwright.record.journal import Journal
-from cellwright.record.records import ModelRequest, ModelResponse, Note
+from cellwright.record.records import ModelRequest, ModelResponse
 from cellwright.record.run_info import RunInfo
 from cellwright.replay.fork import fork
 from cellwright.secrets import Secrets
@@ -151,7 +151,7 @@ def test_record_of_an_earlier_version_says_nothing_of_pictures_and_waiting(tmp_p
 def test_waiting_for_a_person_is_the_turns_in_which_it_was(tmp_path: Path):
     asked = [ModelRequest(turn=number, model="m", image_patches=number) for number in (1, 2)]
     came = [ModelResponse(turn=number, duration_ms=5) for number in (1, 2)]
-    person = Note(topic="asked", text="A person was asked.", waited_ms=7_000)
+    person = PersonAnswered(question="Which one?", answer="This.", waited_ms=7_000)
     ledger = ledger_of(written(tmp_path / "run", asked[0], came[0], person, person, asked[1], came[1]), Prices())
     assert [turn.person_ms for turn in ledger.turns] == [14_000, 0]
     assert (ledger.total.person_ms, ledger.total.image_patches) == (14_000, 3)

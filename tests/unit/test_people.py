@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cellwright.asking import NotAsked, Patience, Presets, Question, Waits, checked_answer
+from cellwright.asking import HeldLimit, NotAsked, Presets, Question, Waits, checked_answer
 from cellwright.people import People
 from cellwright.record import read_run
 from cellwright.record.records import Note, PersonAnswered
@@ -101,7 +101,7 @@ async def test_half_a_character_in_an_answer_harms_nothing() -> None:
 async def test_a_limit_does_not_run_while_a_person_is_waited_for() -> None:
     limit = asyncio.timeout(5)
     async with limit:
-        patience, before = Patience(limit), limit.when()
+        patience, before = HeldLimit(limit), limit.when()
         with patience.held():
             with patience.held():
                 assert limit.when() is None
@@ -119,7 +119,7 @@ async def test_a_limit_that_is_over_is_not_held_any_more() -> None:
             try:
                 await asyncio.Event().wait()
             finally:
-                with Patience(limit).held():
+                with HeldLimit(limit).held():
                     pass
 
     with pytest.raises(TimeoutError):

@@ -117,7 +117,7 @@ async def test_the_answers_to_a_models_questions_are_read_back() -> None:
     people = People(asking=Presets(["the blue one"]))
     outcome, model = await driven(asks("Which account?"), asks("And then?"), says("Done."), people=people)
     begun = conversation_of(read_run(outcome.run_dir))
-    assert list(begun.history[:-1]) == list(model.requests[-1].history)
+    assert begun.history.items[:-1] == model.requests[-1].history
 
 
 async def test_a_question_that_was_open_when_all_was_stopped_is_asked_again() -> None:

@@ -248,8 +248,6 @@ class Note(Noted):
     """The model's call that it answers; absent when none."""
     sha256: str | None = None
     """Blob that belongs to it; absent when none does."""
-    waited_ms: int | None = None
-    """How long a person was waited for, where it is about that; absent when it is not."""
 
 
 class PersonAnswered(Noted):
@@ -266,6 +264,8 @@ class PersonAnswered(Noted):
     """What the person said; absent when there is no answer."""
     refused: str | None = None
     """Why there is none, as a sentence."""
+    waited_ms: int | None = None
+    """For how long a person was waited for; absent in runs of earlier versions."""
 
 
 class ApprovalDecided(Noted):
@@ -283,6 +283,8 @@ class ApprovalDecided(Noted):
     """False when nobody decided, which is no approval; `reason` says why nobody did."""
     reason: str | None = None
     """In the person's words; absent when they gave none."""
+    waited_ms: int | None = None
+    """For how long a person was waited for; absent in runs of earlier versions."""
 
 
 class SessionClosed(Noted):
