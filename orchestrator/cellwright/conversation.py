@@ -7,7 +7,7 @@ and that a response which only summed up, or which nothing was done with, is lef
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -81,11 +81,17 @@ def check_usable(response: Response) -> None:
         raise ResponseUnusable(f"The model used a tool that was not offered: {', '.join(foreign)[:200]}.")
 
 
-def check_ids(calls: Sequence[Call]) -> None:
-    """Refuse calls that cannot be answered one by one."""
+def check_ids(calls: Sequence[Call], history: Iterable[Item]) -> None:
+    """Refuse calls that cannot be answered one by one: each needs an id, and none that a call of the history before it has."""
     ids = [call.call_id for call in calls]
     if not all(ids) or len(set(ids)) != len(ids):
         raise ResponseUnusable("The calls of a response have no ids of their own, so they cannot be answered.")
+    before = {item.get("call_id") for item in history}
+    if taken := sorted(before.intersection(ids)):
+        raise ResponseUnusable(
+            f"A call of the response has the id of an earlier one ({taken[0][:80]}), which is answered already. Nothing of it was "
+            "executed."
+        )
 
 
 def last_words_of(response: Response) -> str | None:
@@ -163,7 +169,7 @@ class _Reading:
         response = _response_from(raw)
         try:
             check_usable(response)
-            check_ids(response.calls)
+            check_ids(response.calls, self._history)
         except RunEnded:
             return
         self._history.extend(item for _, item in self._answers(self._last.calls if self._last else ()))

@@ -160,6 +160,7 @@ class Run:
             await self._wrap_up(spent)
         response = await self._ask(may_call=True)
         check_usable(response)
+        check_ids(response.calls, self._history)
         self._history.extend(item.raw for item in response.items)
         if response.calls:
             self._history.extend(await self._answers(response.calls))
@@ -224,7 +225,6 @@ class Run:
 
     async def _answers(self, calls: Sequence[Call]) -> list[Item]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
-        check_ids(calls)
         all_checked = [checked(call, self._languages) for call in calls]
         if any(isinstance(one, Rejected) for one in all_checked):
             answers = [self._turned_down(one) for one in all_checked]
