@@ -86,7 +86,7 @@ def check_ids(calls: Sequence[Call], history: Iterable[Item]) -> None:
     ids = [call.call_id for call in calls]
     if not all(ids) or len(set(ids)) != len(ids):
         raise ResponseUnusable("The calls of a response have no ids of their own, so they cannot be answered.")
-    before = {item.get("call_id") for item in history}
+    before = {str(item["call_id"]) for item in history if item.get("call_id")}
     if taken := sorted(before.intersection(ids)):
         raise ResponseUnusable(
             f"A call of the response has the id of an earlier one ({taken[0][:80]}), which is answered already. Nothing of it was "

@@ -27,6 +27,8 @@ class SeenRequest:
     """The sentence with which it was refused; absent when it was not."""
     turn: int | None = None
     """Which turn of the script was due; absent when it was refused before that was known, or asked for a wrap-up."""
+    history: tuple[Item, ...] = field(default=(), repr=False)
+    """Every item of its conversation, those of stored responses among them; empty when it was refused before that was known."""
     fault: str | None = None
     """Name of what went wrong with it on request; absent: nothing did."""
     retry: int = 0

@@ -28,6 +28,7 @@ from cellwright.emulator.script import Script
 from cellwright.emulator.seen import SeenRequest
 from cellwright.emulator.turns import Answer, Due, Playing, is_forgetful
 from cellwright.errors import EnvironmentMissing
+from cellwright.model.base import Item
 
 API_KEY: Final = "emulator"
 """What clients may send as their key. Any other is taken as well; none is not."""
@@ -130,6 +131,7 @@ class Emulator:
         saw.body = body if isinstance(body, dict) else {}
         self._check_rate()
         asked = conversation(body, self._stored, self.rules)
+        saw.history = asked.history
         due = self._playing.due(asked)
         saw.turn = due.number
         answer = self._answer(due, asked, saw)
@@ -183,6 +185,7 @@ class _Saw:
         self.error: str | None = None
         self.turn: int | None = None
         self.fault: str | None = None
+        self.history: tuple[Item, ...] = ()
 
     def seen(self, request: HttpRequest, status: int) -> SeenRequest:
         headers = {name: value for name, value in request.headers.items() if name not in _SECRET_HEADERS}
@@ -192,6 +195,7 @@ class _Saw:
             status,
             self.error,
             self.turn,
+            self.history,
             self.fault,
             retry=int(retry) if retry.isdecimal() else 0,
             headers=headers,
