@@ -43,6 +43,21 @@ def mismatch(body: JsonValue) -> Mismatch | None:
     return None
 
 
+class NotTheSdks(AssertionError):
+    """A request's body is none that the SDK's types allow."""
+
+
+def check(body: Mapping[str, JsonValue]) -> None:
+    """Hold a body against the SDK's types; for tests.
+
+    Raises:
+        NotTheSdks: It does not fit; the message names the field.
+    """
+    found = mismatch(dict(body))
+    if found is not None:
+        raise NotTheSdks(f"{found.field or 'The body'}: {found.why}.")
+
+
 @functools.cache
 def _validator(streams: bool) -> SchemaValidator:
     kind = params.ResponseCreateParamsStreaming if streams else params.ResponseCreateParamsNonStreaming
