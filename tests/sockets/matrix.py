@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cellwright.model.asking import Asking, Retrying
+
 from cellwright.emulator.faults import FAULTS, PlannedFault, fault_named
 from cellwright.emulator.items import OUTPUT_OF, kind_of
 from cellwright.emulator.script import Script, ScriptedCall, ScriptedTurn
 from cellwright.emulator.seen import SeenRequest
 from cellwright.emulator.server import Emulator
 from cellwright.loop import Outcome, run
-from cellwright.model.asking import Asking, Retrying
 from cellwright.model.responses import ResponsesModel
 from cellwright.record import Run, records
 from cellwright.record.reader import read_run
@@ -34,8 +35,9 @@ ENDS: dict[str, str] = {
     "bad_request": "failed",
     "context_too_long": "failed",
     # responses of which nothing can be done
+    "response_failed": "failed",
+    "failed_rate_limited": "failed",
     "response_cancelled": "failed",
-    "never_finished": "failed",
     "out_of_tokens": "failed",
     "content_filtered": "failed",
     "empty_call_id": "failed",
@@ -188,7 +190,7 @@ def _wrong_with_journal(played: Played) -> Iterator[str]:
     for record in played.recorded.records:
         match record:
             case records.ModelRequest(turn=turn):
-                if asked is not None:
+                if asked not in (None, turn):  # of the same turn: it was sent in another way
                     yield f"Request {asked} has neither a response nor a failure."
                 asked = turn
             case records.ModelResponse(turn=turn) | records.ModelFailed(turn=turn):

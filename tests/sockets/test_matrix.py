@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.sockets.matrix import ENDS, MODES, combinations, play, wrong_with
 
 from cellwright.emulator.faults import BY_NAME, FAULTS
-from tests.sockets.matrix import ENDS, MODES, combinations, play, wrong_with
 
 
 def _title(value: object) -> str:
@@ -19,7 +19,9 @@ def _title(value: object) -> str:
 @pytest.mark.parametrize(
     ("fault", "streams", "chains"),
     [
-        pytest.param(*mode, id=f"{mode[0]}-{'streamed' if mode[1] else 'whole'}-{'chained' if mode[2] else 'unchained'}")
+        pytest.param(
+            *mode, id=f"{mode[0]}-{'streamed' if mode[1] else 'whole'}-{'chained' if mode[2] else 'unchained'}"
+        )
         for mode in MODES
     ],
 )

@@ -156,18 +156,19 @@ class Script:
 
     @functools.cached_property
     def places(self) -> Mapping[str, int]:
-        """The turn of each id that the script itself gives: of items and calls, so that a history tells how far it has come."""
-        return {
-            word: number
-            for number, turn in enumerate(self.turns, 1)
+        """The turn of each id that the script itself gives, of items and calls, so that a history tells how far it has come."""
+        found = dict[str, int]()
+        for number, turn in enumerate(self.turns, 1):
             for item in (
                 *(turn.output or ()),
                 *_items_of(turn.recorded),
-                *({"call_id": call.call_id} for call in turn.calls),
-            )
-            for name in ("id", "call_id")
-            if isinstance(word := item.get(name), str) and word
-        }
+                *({"call_id": one.call_id} for one in turn.calls),
+            ):
+                for name in ("id", "call_id"):
+                    word = item.get(name)
+                    if isinstance(word, str) and word:
+                        found.setdefault(word, number)  # an id that is there twice is of the first
+        return found
 
 
 def _items_of(recorded: Item | None) -> list[Item]:

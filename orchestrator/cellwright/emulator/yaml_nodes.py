@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from cellwright.errors import UsageError
 
-MAX_VALUES: Final = 50_000
+MAX_VALUES: Final = 20_000
 """Values that a text may come to, each as often as an alias repeats it."""
 MAX_DEPTH: Final = 40
 _CORE: Final = "tag:yaml.org,2002:"
