@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import typer
+from click.testing import Result
 from typer.testing import CliRunner
 
-from cellwright.cli import main
+from cellwright.cli import emulate
 from cellwright.emulator.faults import FAULTS, OddOutput, PlannedFault, fault_named
 from cellwright.emulator.outputs import faulty_names
 from cellwright.emulator.rules import RateLimit, ServerRules
@@ -74,10 +76,16 @@ def test_script_says_where_its_fault_is_none():
         Script.parse("One.\n---\nfault: nothing\nTwo.")
 
 
+def typed(*words: str) -> Result:
+    app = typer.Typer()
+    emulate.register(app)
+    return CliRunner().invoke(app, list(words))
+
+
 def test_command_line_lists_every_fault():
-    listed = json.loads(CliRunner().invoke(main._app(), ["emulate", "--list-faults", "--json"]).stdout)
+    listed = json.loads(typed("--list-faults", "--json").stdout)
     assert [(fault["name"], fault["sentence"]) for fault in listed] == [(one.name, one.sentence) for one in FAULTS]
-    said = CliRunner().invoke(main._app(), ["emulate", "--list-faults"]).stdout.splitlines()
+    said = typed("--list-faults").stdout.splitlines()
     assert [line.split()[0] for line in said[1:]] == [fault.name for fault in FAULTS]
 
 
@@ -90,7 +98,7 @@ def test_command_line_lists_every_fault():
     ],
 )
 def test_either_a_script_is_played_or_a_run(words: list[str], said: str):
-    ended = CliRunner().invoke(main._app(), ["emulate", *words])
+    ended = typed(*words)
     assert said in str(ended.exception)
 
 

@@ -19,7 +19,10 @@ from cellwright.emulator.refusing import refuse
 from cellwright.emulator.rules import ServerRules
 from cellwright.model.base import Item
 
-OUTPUT_OF: Final = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+OUTPUT_OF: Final = {
+    kind: f"{kind}_output"
+    for kind in ("function_call", "custom_tool_call", "computer_call", "shell_call", "apply_patch_call")
+}
 """Type of a call -> of its answer."""
 _CALL_OF: Final = {output: call for call, output in OUTPUT_OF.items()}
 _NEEDED: Final = {
@@ -81,10 +84,8 @@ def _check_item(item: Item, where: str, rules: ServerRules, *, stores: bool) -> 
         case "function_call" | "custom_tool_call":
             if not item["call_id"]:
                 refuse(f"Invalid '{where}.call_id': empty string.", code="empty_string", param=f"{where}.call_id")
-        case "compaction":
-            pass
         case _:
-            refuse(f"Invalid value: '{kind}'.", code="invalid_value", param=where)
+            pass  # the SDK's types say whether there is such an item at all
 
 
 def _check_reasoning_item(item: Item, where: str, *, stores: bool) -> None:
@@ -168,7 +169,7 @@ def _check_answers(history: Iterable[Item]) -> None:
     called, answered = dict[str, str](), set[str]()
     for item in history:
         kind, call_id = str(kind_of(item)), str(item.get("call_id"))
-        said = "function call" if kind.startswith("function_call") else "custom tool call"
+        said = kind.removesuffix("_output").replace("_", " ")
         if kind in OUTPUT_OF:
             if call_id in called:
                 refuse(f"Duplicate {said} with call_id {call_id}.", param="input")
@@ -181,8 +182,7 @@ def _check_answers(history: Iterable[Item]) -> None:
             answered.add(call_id)
     for call_id, kind in called.items():
         if call_id not in answered:
-            said = "function call" if kind == "function_call" else "custom tool call"
-            refuse(f"No tool output found for {said} {call_id}.", param="input")
+            refuse(f"No tool output found for {kind.replace('_', ' ')} {call_id}.", param="input")
 
 
 def _check_reasoning(history: Sequence[Item]) -> None:

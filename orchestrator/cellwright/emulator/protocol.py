@@ -121,7 +121,7 @@ def conversation(body: JsonValue, stored: Mapping[str, Stored], rules: ServerRul
         instructions=str(body.get("instructions") or ""),
         stores=body.get("store") is not False and rules.chaining,
         streams=body.get("stream") is True,
-        head=f"{body.get('instructions') or ''}{json.dumps(body.get('tools') or '')}",
+        head=f"{body.get('instructions') or ''}{json.dumps(body['tools']) if body.get('tools') else ''}",
         previous=previous if isinstance(previous, str) else None,
         turns_before=before.turns,
         compacts_from=_compacts_from(body.get("context_management")),
