@@ -85,7 +85,7 @@ class Playing:
     def answer(self, due: Due, asked: Conversation) -> Answer:
         """Return what is answered; raises Refused, `http:` and faults of that kind among the reasons."""
         self._refuse_at_first(due)
-        cached = self._cache.take(f"{asked.model}{asked.head}", asked.rendered)
+        cached = self._cache.take(asked.model, asked.head, asked.rendered)
         for index, plan in enumerate(due.turn.faults):
             spot = (due.number, due.place.conversation, index)
             if plan.times is not None and self._happened[spot] >= plan.times:

@@ -33,14 +33,15 @@ class PromptCache:
     def __init__(self) -> None:
         self._seen: OrderedDict[str, None] = OrderedDict()
 
-    def take(self, head: str, history: Sequence[Item]) -> int:
+    def take(self, model: str, head: str, history: Sequence[Item]) -> int:
         """Remember a request; return how many tokens of it an earlier one began with.
 
         Args:
-            head: What stands before the items: model, instructions, tools.
+            model: Which has a cache of its own.
+            head: What stands before the items: instructions, tools.
             history: The items, oldest first.
         """
-        digest = hashlib.sha256(head.encode())
+        digest = hashlib.sha256(f"{model}\n{head}".encode())
         cached, tokens, is_known = 0, tokens_of(head), True
         for part in (None, *history):
             if part is not None:
