@@ -49,6 +49,7 @@ ENDS: dict[str, str] = {
 """How a run ends that meets the fault once, or each time where it never passes; `done` where nothing stands here."""
 
 AT = {"first": 1, "middle": 2, "last": 3}
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (32).to_bytes(4) + (32).to_bytes(4) + bytes(8)
 SECONDS = {"stalled": 0.05, "slow_tokens": 0.001}
 PATIENT = Retrying(attempts=4, first_s=0.001, idle_s=30.0)
 """As patient as ever, but in less time."""
@@ -78,8 +79,10 @@ class Combination:
                 return self.chains and self.at != "first"
             case "reused_call_id":
                 return self.at != "first"
-            case "images_refused" | "custom_tools_refused":
-                return False  # no cell here shows a picture, and no custom tool is offered
+            case "images_refused":
+                return self.at != "first"  # no cell has shown its picture yet
+            case "custom_tools_refused":
+                return False  # none is offered
             case _:
                 return True
 
@@ -112,7 +115,7 @@ def script(one: Combination) -> Script:
 
 
 def _call(said: str) -> ScriptedCall:
-    return ScriptedCall("exec_py", json.dumps({"code": f"log({said!r})"}))
+    return ScriptedCall("exec_py", json.dumps({"code": f"log({said!r}); display({PNG!r})"}))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """A sandbox that is none: the same door and the same wire, with cells executed in the test's own process.
 
 Flows in: a Spec. Flows out: a `Sandbox` that needs no root, no display and no browser. Decided here: what a double
-may leave out. It has Python only, its screen is one plain picture, and a cell of it cannot be interrupted.
+may leave out. It has Python only, its screen is one plain picture, `display` takes the bytes of a PNG, and a cell of it cannot be
+interrupted.
 Give it nothing but code of your own.
 """
 
@@ -34,6 +35,7 @@ from cellwright_kernel.wire import (
     Event,
     Execute,
     FileInfo,
+    Image,
     OutputEvent,
     Ready,
     Rung,
@@ -136,11 +138,12 @@ class FakeSandbox:
     def _execute(self, asked: Execute) -> Iterable[Event]:
         """Execute code here and now; outputs in order, as the real kernel host gives them."""
         self.executed.append(asked.code)
-        written: list[Text] = []
+        written: list[Text | Image] = []
         status: CellStatus = "ok"
         rung: Rung | None = None
         namespace = self._namespace
         namespace["log"] = lambda value: written.append(Text(text=str(value), source="log"))
+        namespace["display"] = lambda png: written.append(_picture(png))
         if self.spec.params:
             namespace.setdefault("params", dict(self.spec.params))
         with (
@@ -157,7 +160,7 @@ class FakeSandbox:
                 written.append(Text(text="".join(traceback.format_exception_only(error)).strip(), source="error"))
         if not written:
             written.append(Text(text="The cell ran and printed nothing.", source="notice"))
-        yield from (OutputEvent(output=text) for text in written)
+        yield from (OutputEvent(output=output) for output in written)
         yield ClosedEvent(status=status, rung=rung, screen_changed=self.screen_changed)
 
     async def _nothing(self, _: Request) -> Response:
@@ -223,15 +226,23 @@ def _deadline(seconds: float) -> Iterator[None]:
 class _Stream(io.TextIOBase):
     """Appends to the cell's outputs; a run of writes to one stream is one item."""
 
-    def __init__(self, written: list[Text], source: Source) -> None:
+    def __init__(self, written: list[Text | Image], source: Source) -> None:
         self._written = written
         self._source = source
 
     def write(self, text: str) -> int:
-        if self._written and self._written[-1].source == self._source:
-            text = self._written.pop().text + text
+        last = self._written[-1] if self._written else None
+        if isinstance(last, Text) and last.source == self._source:
+            self._written.pop()
+            text = last.text + text
         self._written.append(Text(text=text, source=self._source))
         return len(text)
+
+
+def _picture(png: bytes) -> Image:
+    """Return a PNG as a cell's output; its size stands in its header."""
+    width, height = struct.unpack(">II", png[16:24])
+    return Image(media_type="image/png", width=width, height=height, data=png)
 
 
 def _json(value: Ready) -> Response:
