@@ -79,8 +79,6 @@ class Combination:
                 return self.chains and self.at != "first"
             case "reused_call_id":
                 return self.at != "first"
-            case "images_refused":
-                return self.at != "first"  # no cell has shown its picture yet
             case "custom_tools_refused":
                 return False  # none is offered
             case _:
@@ -110,7 +108,9 @@ def script(one: Combination) -> Script:
         for turn in (1, 2)
     ]
     usual = PlannedFault.parse(one.fault)
-    plan = PlannedFault(one.fault, AT[one.at], usual.times, SECONDS.get(one.fault))
+    # a server that takes no pictures never does
+    turn = None if one.fault == "images_refused" else AT[one.at]
+    plan = PlannedFault(one.fault, turn, usual.times, SECONDS.get(one.fault))
     return Script((*turns, ScriptedTurn(text="Finished.", phase="final_answer"))).with_faults([plan])
 
 
