@@ -10,9 +10,12 @@ import asyncio
 import itertools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.waiting import GUARD_S
+
+from cellwright.budget import Budget
 from cellwright.emulator.faults import FAULTS, PlannedFault, fault_named
 from cellwright.emulator.items import OUTPUT_OF, kind_of
 from cellwright.emulator.script import Script, ScriptedCall, ScriptedTurn
@@ -47,7 +50,8 @@ ENDS: dict[str, str] = {
 }
 """How a run ends that meets the fault once, or each time where it never passes; `done` where nothing stands here."""
 
-AT = {"first": 1, "middle": 2, "last": 3}
+AT = {"first": 1, "middle": 2, "last": 3, "summary": None}
+"""Turn of the script; the last is the one that only sums up, when the budget is spent."""
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (32).to_bytes(4) + (32).to_bytes(4) + bytes(8)
 SECONDS = {"stalled": 0.05, "slow_tokens": 0.001}
 
@@ -95,7 +99,7 @@ class Combination:
     at: str
 
     def __str__(self) -> str:
-        return f"{self.calls} calls, at the {self.at} turn"
+        return f"{self.calls} calls, at the {self.at}"
 
     @property
     def happens(self) -> bool:
@@ -115,7 +119,9 @@ class Combination:
 
     @property
     def end(self) -> str:
-        """How its run ends."""
+        """How its run ends: one whose budget is spent has ended as that, whatever comes of its summary."""
+        if self.at == "summary":
+            return "budget"
         return ENDS.get(self.fault, "done") if self.happens else "done"
 
 
@@ -139,7 +145,10 @@ def script(one: Combination) -> Script:
     # a server that takes no pictures never does
     turn = None if one.fault == "images_refused" else AT[one.at]
     plan = PlannedFault(one.fault, turn, usual.times, SECONDS.get(one.fault))
-    return Script((*turns, ScriptedTurn(text="Finished.", phase="final_answer"))).with_faults([plan])
+    whole = Script((*turns, ScriptedTurn(text="Finished.", phase="final_answer")))
+    if one.at == "summary":
+        return replace(whole, wrap_up=replace(whole.wrap_up, faults=(plan,)))
+    return whole.with_faults([plan])
 
 
 def _call(said: str) -> ScriptedCall:
@@ -163,7 +172,9 @@ async def play(one: Combination, runs: Path) -> Played:
     async with Emulator(script(one)) as emulator:
         model = model_for(one, emulator.base_url)
         try:
-            outcome = await asyncio.wait_for(run("Do it.", model=model, backend=backend, runs=runs), 60)
+            budget = Budget(turns=2 if one.at == "summary" else 20)
+            doing = run("Do it.", model=model, backend=backend, runs=runs, budget=budget)
+            outcome = await asyncio.wait_for(doing, GUARD_S)
         finally:
             await model.close()
     executed = tuple(itertools.chain.from_iterable(sandbox.executed for sandbox in backend.made))
@@ -190,7 +201,7 @@ def _wrong_with_cells(one: Combination, played: Played) -> Iterator[str]:
         yield f"A cell was executed twice: {played.executed}."
     if len(played.executed) != played.outcome.cells:
         yield f"The run counts {played.outcome.cells} cells, and the sandbox {len(played.executed)}."
-    if played.outcome.status == "done" and len(played.executed) != 2 * one.calls:
+    if played.outcome.status in ("done", "budget") and len(played.executed) != 2 * one.calls:
         yield f"It is done, and executed {played.executed}."
 
 
