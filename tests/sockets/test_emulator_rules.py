@@ -228,3 +228,15 @@ async def test_no_credential_is_kept_of_what_was_seen():
         await post()
         assert "Bearer" not in json.dumps([dict(request.headers) for request in server.seen])
         assert (server.seen[0].status, server.seen[0].turn, server.seen[0].input) == (200, 1, (TASK,))
+
+
+async def test_only_so_many_requests_are_kept_as_are_asked_for():
+    async with Emulator(Script.parse("Hi."), kept=2) as server:
+        headers = {"Authorization": "Bearer k"}
+        async with httpx2.AsyncClient(
+            base_url=server.base_url, headers=headers, trust_env=False, verify=False
+        ) as client:
+            for number in range(3):
+                await client.post("/responses", json={"model": f"m{number}", "input": "x"})
+    assert [request.body["model"] for request in server.seen] == ["m1", "m2"]
+    assert len(server.requests) == 2

@@ -89,7 +89,7 @@ def emulate(
     from cellwright.emulator.server import Emulator  # noqa: PLC0415 - loads openai: 0.5 s
 
     try:
-        run_to_its_end(_emulate(Emulator(played, host=host, port=port, rules=rules)))
+        run_to_its_end(_emulate(Emulator(played, host=host, port=port, rules=rules, kept=0)))
     except asyncio.CancelledError:
         return
 

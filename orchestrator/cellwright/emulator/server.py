@@ -42,9 +42,23 @@ class Emulator:
     """The server, while its `async with` block lasts."""
 
     def __init__(
-        self, script: Script, *, host: str = "127.0.0.1", port: int = 0, rules: ServerRules | None = None
+        self,
+        script: Script,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        rules: ServerRules | None = None,
+        kept: int | None = None,
     ) -> None:
-        """Prepare; `port` 0 takes a free one."""
+        """Prepare.
+
+        Args:
+            script: What it plays.
+            host: Address to listen on.
+            port: 0 takes a free one.
+            rules: What it allows; absent: what the API does.
+            kept: So many of the newest requests are kept to be looked at; absent: all.
+        """
         self.requests: list[JsonValue] = []
         """Bodies of the requests that were made, in order."""
         self.seen: list[SeenRequest] = []
@@ -52,6 +66,7 @@ class Emulator:
         self.rules = rules or ServerRules()
         self.rate = RateLimit(self.rules.requests_per_second)
         """What came too early is counted here."""
+        self._kept = kept
         self._host = host
         self._port = port
         self._playing = Playing(script)
@@ -120,6 +135,9 @@ class Emulator:
             saw.error = str(refused)
             delivery = json_delivery(refused.body(), refused.status, refused.headers)
         self.seen.append(saw.seen(request, delivery.status))
+        if self._kept is not None:
+            for kept in (self.requests, self.seen):
+                del kept[: max(0, len(kept) - self._kept)]
         return delivery
 
     async def _delivery(self, request: HttpRequest, saw: _Saw) -> Delivery:
