@@ -98,6 +98,7 @@ def test_what_cannot_be_started_is_said_and_leaves_no_thread(tmp_path: Path):
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 def test_example_of_the_manual_is_a_test_that_passes(tmp_path: Path):
     (example,) = re.findall(r"```python\n(import openai.*?)```", PAGE, re.DOTALL)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
