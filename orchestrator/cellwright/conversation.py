@@ -8,7 +8,7 @@ finish the task; and that what was left out of the history is left out again by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, assert_never, cast
 
@@ -124,11 +124,17 @@ def check_usable(response: Response) -> None:
         raise ResponseUnusable(f"The model used a tool that was not offered: {', '.join(foreign)[:200]}.")
 
 
-def check_ids(calls: Sequence[Call]) -> None:
-    """Refuse calls that cannot be answered one by one."""
+def check_ids(calls: Sequence[Call], history: Iterable[Item]) -> None:
+    """Refuse calls that cannot be answered one by one: each needs an id, and none that a call of the history before it has."""
     ids = [call.call_id for call in calls]
     if not all(ids) or len(set(ids)) != len(ids):
         raise ResponseUnusable("The calls of a response have no ids of their own, so they cannot be answered.")
+    before = {str(item["call_id"]) for item in history if item.get("call_id")}
+    if taken := sorted(before.intersection(ids)):
+        raise ResponseUnusable(
+            f"A call of the response has the id of an earlier one ({taken[0][:80]}), which is answered already. Nothing of it was "
+            "executed."
+        )
 
 
 def last_words_of(response: Response) -> str | None:
@@ -249,7 +255,7 @@ class _Reading:
         response = _response_from(raw)
         try:
             check_usable(response)
-            check_ids(response.calls)
+            check_ids(response.calls, self._history)
         except RunEnded:
             return
         self._settle()

@@ -166,6 +166,7 @@ class Run:
             self._say(news, BUDGET)
         response = await self._ask(may_call=True)
         check_usable(response)
+        check_ids(response.calls, self._history)
         self._history.respond(item.raw for item in response.items)
         if response.calls:
             for answered in await self._answers(response.calls):
@@ -277,7 +278,6 @@ class Run:
 
     async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
-        check_ids(calls)
         all_checked = [self._checked(call) for call in calls]
         if any(isinstance(one, Rejected) for one in all_checked):
             answers = [self._turned_down(one) for one in all_checked]

@@ -1,7 +1,7 @@
 """Runs as tests: `pytest --cellwright RUN_FOLDER` replays a run, and fails where it is not the same.
 
 Flows in: folders of runs, named on pytest's command line or in its settings. Flows out: an item for each; where it fails, what
-`cellwright replay` prints. Decided here: that a replay is a process of its own, so that no event loop, warning filter or signal
+`cellwright replay` prints; and the fixture `cellwright_emulator`, a model server for tests of any agent. Decided here: that a replay is a process of its own, so that no event loop, warning filter or signal
 handler of a test suite reaches it; that it passes only with exit status 0, so that a machine which can start no sandbox does
 not pass by leaving it out; that importing this costs nothing, and works with any pytest: every one of an environment with Cellwright
 loads it; and that a run's folder is a file to pytest, which would execute the `conftest.py` of a folder: it may be a stranger's.
@@ -9,15 +9,19 @@ loads it; and that a run's folder is a file to pytest, which would execute the `
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
+
+if TYPE_CHECKING:
+    from cellwright.testing.emulated import EmulatedServer
 
 _ENDS_S: Final = 20.0
 """Seconds that a replay has to end its sandbox, once it was interrupted."""
@@ -67,6 +71,18 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--cellwright {folder} is not a run: it has no run.json. Nothing was run.")
         if str(folder) not in config.args:
             config.args.append(str(folder))
+
+
+@pytest.fixture
+def cellwright_emulator() -> Iterator[Callable[..., EmulatedServer]]:
+    """Give a function that starts model servers for a test's agent: `cellwright_emulator(script, faults=["rate_limited"])`.
+
+    Its arguments are those of `cellwright.testing.emulator`; each server ends with the test.
+    """
+    from cellwright.testing.emulated import emulator  # noqa: PLC0415 - a suite that does not use it pays nothing
+
+    with contextlib.ExitStack() as running:
+        yield lambda *given, **named: running.enter_context(emulator(*given, **named))
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

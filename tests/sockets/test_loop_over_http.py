@@ -171,5 +171,5 @@ async def test_script_of_the_documentation_plays_as_it_stands(played: Play):
 
 async def test_every_line_that_a_script_may_have_is_documented():
     page = (Path(__file__).parents[2] / "docs/emulator.md").read_text(encoding="utf-8")
-    for word in ("expect", "expect-not", "phase", "refusal", "status", "http", "wait", "break", "wrap-up"):
+    for word in ("expect", "expect-not", "phase", "refusal", "status", "http", "wait", "fault", "break", "wrap-up"):
         assert f"| `{word}" in page

@@ -36,7 +36,7 @@ TOOLS = [dict(tool) for tool in tools_for(["python"], width=1440, height=1000, p
 
 
 def script(*shown: int) -> Script:
-    turns = [f"I look.\n```python\n{shows(number)}\n```" for number in shown]
+    turns = [f"I look.\n```python\n{shows(number)}\nlog({turn})\n```" for turn, number in enumerate(shown)]
     return Script.parse("\n---\n".join([*turns, "All is done."]))
 
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     ("__main__",),
-    ("pytest_plugin",),  # it starts a command, and needs nothing of ours
+    ("pytest_plugin",),  # it starts a command; the doubles are loaded where a test asks for one
     ("testing",),  # the doubles stand in for anything, and nothing but tests imports them
     ("cli",),
     ("gateway", "alone"),

@@ -19,7 +19,7 @@ from cellwright.model.base import Response, Usage
 from cellwright.prices import Price, Prices
 from cellwright.record import Run, read_run
 from cellwright.record.journal import Journal
-from cellwright.record.records import ModelRequest, ModelResponse
+from cellwright.record.records import ModelRequest, ModelResponse, PersonAnswered
 from cellwright.record.run_info import RunInfo
 from cellwright.replay.fork import fork
 from cellwright.secrets import Secrets

@@ -1,48 +1,58 @@
-"""A turn of a script, as the response and the stream of events that a real server would make of it.
+"""A turn of a script as the response that a real server would make of it.
 
-Flows in: a `ScriptedTurn`, its number, what it answers. Flows out: the response's JSON, and its events in order.
-Decided here: ids, which carry the turn's number, so that a history tells how far its conversation has come and the
-emulator need remember nothing; and the token counts, estimated as the API's documents say.
+Flows in: a `ScriptedTurn`, and the request that it answers. Flows out: the response's JSON. Decided here: which items it has, in which
+order, and their ids.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-import re
-import struct
 import time
-import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from pydantic import JsonValue
 
 from cellwright.emulator.protocol import Conversation
-from cellwright.emulator.script import ScriptedTurn
+from cellwright.emulator.script import ScriptedCall, ScriptedTurn
+from cellwright.emulator.usage import usage_of
 from cellwright.model.base import Item
 
-Event = dict[str, JsonValue]
+Json = dict[str, JsonValue]
 
-_TURN: Final = re.compile(r"(?:resp|rs|msg|fc|call)_t(\d+)_")
-_DELTA_CHARS: Final = 24
-_PATCH: Final = 32
-"""Pixels of a side; one patch is one token."""
+PREFIXES: Final = {
+    "reasoning": "rs",
+    "message": "msg",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "compaction": "cmp",
+}
+"""Type of an item -> how its id begins."""
+CALLS: Final = ("function_call", "custom_tool_call")
 
 
-def turns_played(history: Iterable[Item]) -> int:
-    """Return the number of the last scripted turn in a history; 0 when there is none."""
-    ids = (str(item.get(name) or "") for item in history for name in ("id", "call_id"))
-    return max((int(match[1]) for word in ids if (match := _TURN.match(word))), default=0)
+def has_reasoning(turn: ScriptedTurn) -> bool:
+    """Return whether there is reasoning in a turn, with which its other items must be sent back."""
+    return turn.output is None or any(item.get("type") == "reasoning" for item in turn.output)
 
 
-def response_for(turn: ScriptedTurn, number: int, asked: Conversation) -> Event:
-    """Return the whole response of one turn."""
-    # where only a summary was asked for, the turn's calls were not made: it is still to be played
-    key = f"t{number if asked.may_call else number - 1}_{uuid.uuid4().hex[:12]}"
-    output = _output(turn, key, asked)
-    incomplete: JsonValue = {"reason": turn.reason} if turn.status == "incomplete" else None
+def response_for(turn: ScriptedTurn, key: str, asked: Conversation, cached: int) -> Json:
+    """Return the whole response of one turn.
+
+    Args:
+        turn: What it says.
+        key: What its ids have in common.
+        asked: What it answers.
+        cached: Tokens of that which were in the cache.
+    """
+    if turn.recorded is not None:
+        return dict(turn.recorded)
+    output = output_of(turn, key, asked)
+    usage = usage_of(asked.head, asked.rendered, output, cached, turn.usage)
+    tokens = usage["input_tokens"]
+    if asked.compacts_from is not None and isinstance(tokens, int) and tokens > asked.compacts_from:
+        output = [{"id": f"cmp_{key}", "type": "compaction", "encrypted_content": _sealed("context", key)}, *output]
     error: JsonValue = {"code": turn.reason or "server_error", "message": "The script says so."}
     return {
         "id": f"resp_{key}",
@@ -50,35 +60,24 @@ def response_for(turn: ScriptedTurn, number: int, asked: Conversation) -> Event:
         "created_at": int(time.time()),
         "status": turn.status,
         "error": error if turn.status == "failed" else None,
-        "incomplete_details": incomplete,
+        "incomplete_details": {"reason": turn.reason} if turn.status == "incomplete" else None,
         "instructions": asked.instructions or None,
         "model": asked.model,
         "output": output,
-        "parallel_tool_calls": False,
+        "parallel_tool_calls": asked.is_parallel,
+        "previous_response_id": asked.previous,
+        "store": asked.stores,
         "tool_choice": "auto" if asked.may_call else "none",
         "tools": [],
-        "usage": _usage(asked, output),
+        "usage": usage,
     }
 
 
-def events_of(response: Event) -> Iterator[Event]:
-    """Yield the events of a response, from `created` to its end."""
-    output = response["output"]
-    opened: Event = {**response, "status": "in_progress", "output": [], "usage": None, "error": None}
-    events: list[Event] = [
-        {"type": "response.created", "response": opened},
-        {"type": "response.in_progress", "response": opened},
-    ]
-    for index, item in enumerate(output if isinstance(output, list) else []):
-        events.extend(_item_events(item if isinstance(item, dict) else {}, index))
-    events.append({"type": f"response.{response['status']}", "response": response})
-    for number, event in enumerate(events):
-        yield {**event, "sequence_number": number}
-
-
-def _output(turn: ScriptedTurn, key: str, asked: Conversation) -> list[JsonValue]:
-    sealed = base64.b64encode(f"reasoning of {key}".encode()).decode()
-    items: list[JsonValue] = [{"id": f"rs_{key}", "type": "reasoning", "summary": [], "encrypted_content": sealed}]
+def output_of(turn: ScriptedTurn, key: str, asked: Conversation) -> list[JsonValue]:
+    """Return the items of one turn."""
+    if turn.output is not None:
+        return [_with_ids(dict(item), key, index) for index, item in enumerate(turn.output)]
+    items: list[JsonValue] = [reasoning(key, turn.reasoning)]
     calls = turn.calls if asked.may_call else ()
     text = turn.text or ("" if calls or turn.refusal or turn.calls == () else "I can make no further call.")
     content: list[JsonValue] = []
@@ -87,93 +86,54 @@ def _output(turn: ScriptedTurn, key: str, asked: Conversation) -> list[JsonValue
     if turn.refusal:
         content.append({"type": "refusal", "refusal": turn.refusal})
     if content:
-        message: Event = {"id": f"msg_{key}_0", "type": "message", "role": "assistant", "content": content}
         phase = turn.phase if calls or not turn.calls else "final_answer"
-        items.append({**message, "status": "completed", **({"phase": phase} if phase else {})})
-    for index, call in enumerate(calls, 1):
-        items.append(
-            {
-                "id": f"fc_{key}_{index}",
-                "type": "function_call",
-                "call_id": f"call_{key}_{index}",
-                "name": call.name,
-                "arguments": call.arguments,
-                "status": "completed",
-            }
-        )
+        items.append(message(key, content, phase))
+    items.extend(call_item(call, key, index) for index, call in enumerate(calls, 1))
     return items
 
 
-def _item_events(item: Event, index: int) -> Iterator[Event]:
-    at: Event = {"output_index": index, "item_id": item.get("id")}
-    match item.get("type"):
-        case "function_call":
-            yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "arguments": ""}}
-            yield from _deltas("response.function_call_arguments", "arguments", str(item["arguments"]), at)
-        case "message":
-            yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "content": []}}
-            content = item["content"]
-            for number, part in enumerate(content if isinstance(content, list) else []):
-                yield from _part_events(part if isinstance(part, dict) else {}, {**at, "content_index": number})
-        case _:
-            yield {
-                "type": "response.output_item.added",
-                "output_index": index,
-                "item": {**item, "encrypted_content": ""},
-            }
-    yield {"type": "response.output_item.done", "output_index": index, "item": item}
-
-
-def _part_events(part: Event, at: Event) -> Iterator[Event]:
-    name = "refusal" if part["type"] == "refusal" else "text"
-    more: Event = {} if name == "refusal" else {"logprobs": []}
-    kind = "response.refusal" if name == "refusal" else "response.output_text"
-    yield {"type": "response.content_part.added", **at, "part": {**part, name: ""}}
-    yield from _deltas(kind, name, str(part[name]), {**at, **more})
-    yield {"type": "response.content_part.done", **at, "part": part}
-
-
-def _deltas(kind: str, name: str, text: str, at: Event) -> Iterator[Event]:
-    for start in range(0, len(text), _DELTA_CHARS):
-        yield {"type": f"{kind}.delta", **at, "delta": text[start : start + _DELTA_CHARS]}
-    yield {"type": f"{kind}.done", **at, name: text}
-
-
-def _usage(asked: Conversation, output: list[JsonValue]) -> Event:
-    tokens_in = len(asked.instructions) // 4 + sum(_tokens(dict(item)) for item in asked.history)
-    tokens_out = sum(_tokens(item) for item in output)
+def reasoning(key: str, summary: str = "") -> Json:
+    """Return the reasoning of a response."""
+    parts: list[JsonValue] = [{"type": "summary_text", "text": summary}] if summary else []
     return {
-        "input_tokens": tokens_in,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": tokens_out,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": tokens_in + tokens_out,
+        "id": f"rs_{key}",
+        "type": "reasoning",
+        "summary": parts,
+        "encrypted_content": _sealed("reasoning", key),
     }
 
 
-def _tokens(value: JsonValue) -> int:
-    """Return about how many tokens a value has: four characters each, and an image's patches."""
-    match value:
-        case {"type": "input_image", "image_url": str() as url}:
-            return _patches(url)
-        case dict():
-            return sum(_tokens(part) for name, part in value.items() if name not in ("id", "call_id", "status"))
-        case list():
-            return sum(_tokens(part) for part in value)
-        case str():
-            return (len(value) + 3) // 4
-        case _:
-            return 0
+def message(key: str, content: list[JsonValue], phase: str | None) -> Json:
+    """Return a message of these parts."""
+    said: Json = {"id": f"msg_{key}_0", "type": "message", "role": "assistant", "content": content}
+    return {**said, "status": "completed", **({"phase": phase} if phase else {})}
 
 
-def _patches(url: str) -> int:
-    """Return the patches of a PNG by its header; 1,305 (1440x900) for another image."""
-    try:
-        head = base64.b64decode(url.partition(",")[2][:32])
-        width, height = struct.unpack(">II", head[16:24])
-    except (binascii.Error, struct.error):
-        return 1305
-    return -(-width // _PATCH) * -(-height // _PATCH) if head.startswith(b"\x89PNG") else 1305
+def call_item(call: ScriptedCall, key: str, index: int) -> Json:
+    """Return a call."""
+    call_id = f"call_{key}_{index}" if call.call_id is None else call.call_id
+    if call.is_custom:
+        custom: Json = {"id": f"ctc_{key}_{index}", "type": "custom_tool_call", "call_id": call_id}
+        return {**custom, "name": call.name, "input": call.arguments}
+    item: Json = {"id": f"fc_{key}_{index}", "type": "function_call", "call_id": call_id}
+    return {**item, "name": call.name, "arguments": call.arguments, "status": "completed"}
+
+
+def _with_ids(item: Json, key: str, index: int) -> Json:
+    """Return an item of a script with what it was not given; what it was given as null is left out."""
+    kind = str(item.get("type"))
+    filled: Json = {"id": f"{PREFIXES.get(kind, 'item')}_{key}_{index}", **item}
+    if kind == "reasoning":
+        filled = {**reasoning(key), **item}
+    elif kind in CALLS:
+        filled = {"id": filled["id"], "call_id": f"call_{key}_{index}", **item}
+    if kind in ("message", "function_call"):
+        filled = {**filled, "status": item.get("status", "completed")}
+    return {name: value for name, value in filled.items() if value is not None}
+
+
+def _sealed(what: str, key: str) -> str:
+    return base64.b64encode(f"{what} of {key}".encode()).decode()
 
 
 def texts_of(answers: Iterable[Item]) -> str:

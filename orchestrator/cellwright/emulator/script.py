@@ -1,55 +1,27 @@
-"""A script for a model that isn't there: what it says and calls, turn by turn, in a file that reads like a conversation.
+"""A script for a model that isn't there: what it says and calls, turn by turn.
 
-Flows in: a Markdown-like text. Flows out: a `Script` of turns. Decided here: the format.
-
-    <!-- a comment -->
-    I open the form first.
-
-    ```python
-    await page.goto("http://127.0.0.1:8000/")
-    display(pyautogui.screenshot())
-    ```
-    ---
-    expect: image
-    expect: Expense report
-
-    The form is filled and sent.
-
-Turns are separated by a line `---`. In a turn:
-
-- a fenced block whose first word is `python` (or `py`) is a call of exec_py, `javascript` (or `js`) of exec_js; two
-  blocks are two calls; a longer fence may hold shorter ones. `call NAME` is a call of NAME whose arguments are the block
-  as it stands, well formed or not;
-- the other text is the model's message: commentary when the turn has a call, the final answer when it has none;
-- lines at the turn's beginning that start with one of these words say more about it:
-
-      expect: TEXT        the text of the last answers holds TEXT, else the request is refused with status 400
-      expect-not: TEXT    it doesn't
-      expect: image       a picture is among them
-      phase: WORD         of the message: commentary, final_answer, or none
-      refusal: TEXT       the model refuses with these words
-      status: WORD [WHY]  the response ends so: `incomplete max_output_tokens`, `failed server_error`
-      http: STATUS [N]    the first N requests for this turn (default 1) are refused with this HTTP status
-      wait: SECONDS       so long until the response begins
-      break               the stream breaks off in the middle of this turn
-      wrap-up             this turn answers the request that allows no more calls, whenever that comes
+Flows in: a file, in either of its two forms. Flows out: a `Script` of turns. Decided here: what a turn may say; how it is written is in
+`markdown.py`, which reads like a conversation, and in `yaml_script.py`, which can say everything.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cellwright.counted import counted
+from cellwright.emulator.faults import PlannedFault
 from cellwright.errors import FileMissing, UsageError
-from cellwright.model.base import Phase
+from cellwright.model.base import Item, Phase
 
-_DIRECTIVE: Final = re.compile(r"(expect|expect-not|phase|refusal|status|http|wait):\s*(.*?)\s*|(break|wrap-up)\s*")
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})\s*(\S+)?\s*(.*?)\s*")
-_TOOLS: Final = {"python": "exec_py", "py": "exec_py", "javascript": "exec_js", "js": "exec_js"}
+FORMS: Final = {".yaml": "yaml", ".yml": "yaml"}
+"""A file's suffix, and how it is written; any other: like a conversation."""
+_MAX_BYTES: Final = 16 << 20
+"""Of a script; pictures may stand in it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +30,20 @@ class ScriptedCall:
 
     name: str
     arguments: str
-    """JSON, or what a script wants to pass for it."""
+    """JSON, or what a script wants to pass for it; of a custom tool: its input."""
+    is_custom: bool = False
+    call_id: str | None = None
+    """Absent: one is made up, as it should be."""
+
+
+@dataclass(frozen=True)
+class ScriptedUsage:
+    """Tokens that a response says it took; what is absent is estimated."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +55,13 @@ class ScriptedTurn:
     calls: tuple[ScriptedCall, ...] = ()
     phase: Phase | None = None
     refusal: str | None = None
+    reasoning: str = ""
+    """Summary of its reasoning."""
+    output: tuple[Item, ...] | None = None
+    """Its items in exactly this order, as the API has them, instead of what stands above; ids are added where none are."""
+    recorded: Item | None = None
+    """The whole response as a server gave it once; nothing is added."""
+    usage: ScriptedUsage = ScriptedUsage()
     status: str = "completed"
     reason: str | None = None
     """Why it isn't completed: an incomplete reason, or an error code."""
@@ -80,8 +72,17 @@ class ScriptedTurn:
     """Status with which requests for it are refused at first; absent: none is."""
     http_times: int = 1
     wait_s: float = 0.0
+    """Until it begins."""
+    pace_s: float = 0.0
+    """Between two events of its stream."""
     breaks: bool = False
     wrap_up: bool = False
+    faults: tuple[PlannedFault, ...] = ()
+    """What goes wrong before it, one after the other."""
+
+
+WRAP_UP: Final = ScriptedTurn(text="The budget is spent.", phase="final_answer")
+"""What answers the request that allows no more calls, where a script says nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -90,163 +91,86 @@ class Script:
 
     turns: tuple[ScriptedTurn, ...]
     """Those of a conversation, in order."""
-    wrap_up: ScriptedTurn
+    wrap_up: ScriptedTurn = WRAP_UP
     """The answer to the request that allows no more calls."""
     name: str = "script"
     """For messages: the file it came from."""
 
     @classmethod
-    def parse(cls, text: str, *, name: str = "script") -> Script:
-        """Read a script.
+    def of(cls, turns: Iterable[ScriptedTurn], name: str) -> Script:
+        """Return a script of these turns; the one that wraps up may stand among them.
+
+        Raises:
+            UsageError: There is no other.
+        """
+        listed = tuple(turns)
+        played = tuple(turn for turn in listed if not turn.wrap_up)
+        if not played:
+            raise UsageError(f"{name} has no turn. Nothing was started. Write a message or a ```python block in it.")
+        return cls(played, next((turn for turn in listed if turn.wrap_up), WRAP_UP), name)
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "script", form: str = "markdown") -> Script:
+        """Read a script; `form` is `markdown` or `yaml`.
 
         Raises:
             UsageError: It is not written as it must be; says where.
         """
-        parts = _parts(_without_comments(text))
-        turns = [_Reader(name, number, lines).turn() for number, lines in enumerate(parts, 1)]
-        endings = [turn for turn in turns if turn.wrap_up]
-        played = tuple(turn for turn in turns if not turn.wrap_up)
-        if not played:
-            raise UsageError(f"{name} has no turn. Nothing was started. Write a message or a ```python block in it.")
-        closing = endings[0] if endings else ScriptedTurn(text="The budget is spent.", phase="final_answer")
-        return cls(played, closing, name)
+        from cellwright.emulator import markdown, yaml_script  # noqa: PLC0415 - they make what is defined here
+
+        return yaml_script.parse(text, name) if form == "yaml" else markdown.parse(text, name)
 
     @classmethod
     def read(cls, path: Path) -> Script:
-        """Read a script from a file.
+        """Read a script from a file; one that ends in `.yaml` or `.yml` is YAML.
 
         Raises:
             FileMissing: It cannot be read.
             UsageError: It is not written as it must be.
         """
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open("rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+            if len(data) > _MAX_BYTES:
+                raise UsageError(f"The script {path} has more than {_MAX_BYTES >> 20} MiB. Nothing was started.")
+            text = data.decode("utf-8").replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError) as error:
             raise FileMissing(f"The script {path} cannot be read: {error}. Nothing was started.") from error
-        return cls.parse(text, name=str(path))
+        return cls.parse(text, name=str(path), form=FORMS.get(path.suffix.lower(), "markdown"))
+
+    def with_faults(self, planned: Iterable[PlannedFault]) -> Script:
+        """Return the same script in which more goes wrong.
+
+        Raises:
+            UsageError: It has no such turn.
+        """
+        turns = list(self.turns)
+        for plan in planned:
+            if plan.turn is not None and not 1 <= plan.turn <= len(turns):
+                raise UsageError(
+                    f"{plan.name}@{plan.turn}: {self.name} has {counted(len(turns), 'turn')}. Nothing was started."
+                )
+            for index in range(len(turns)) if plan.turn is None else [plan.turn - 1]:
+                turns[index] = dataclasses.replace(turns[index], faults=(*turns[index].faults, plan))
+        return dataclasses.replace(self, turns=tuple(turns))
+
+    @functools.cached_property
+    def places(self) -> Mapping[str, int]:
+        """The turn of each id that the script itself gives, of items and calls, so that a history tells how far it has come."""
+        found = dict[str, int]()
+        for number, turn in enumerate(self.turns, 1):
+            for item in (
+                *(turn.output or ()),
+                *_items_of(turn.recorded),
+                *({"call_id": one.call_id} for one in turn.calls),
+            ):
+                for name in ("id", "call_id"):
+                    word = item.get(name)
+                    if isinstance(word, str) and word:
+                        found.setdefault(word, number)  # an id that is there twice is of the first
+        return found
 
 
-def _without_comments(text: str) -> Iterator[str]:
-    """Yield the lines that are no comment; one that starts with `<!--` in a fenced block is code."""
-    fence, is_comment = "", False
-    for line in text.splitlines():
-        is_comment = is_comment or (not fence and line.startswith("<!--"))
-        if is_comment:
-            is_comment = "-->" not in line
-            continue
-        fence = _fence_after(fence, line)
-        yield line
-
-
-def _parts(lines: Iterable[str]) -> list[list[str]]:
-    parts, fence = [list[str]()], ""
-    for line in lines:
-        fence = _fence_after(fence, line)
-        if not fence and line.rstrip() == "---":
-            parts.append([])
-        else:
-            parts[-1].append(line)
-    return [part for part in parts if any(line.strip() for line in part)]
-
-
-def _fence_after(fence: str, line: str) -> str:
-    """Return the fence that is open after this line; empty: none. The closing one is as long, of the same kind, bare."""
-    if fence:
-        bare = line.strip()
-        return "" if bare and set(bare) == {fence[0]} and len(bare) >= len(fence) else fence
-    match = _FENCE.fullmatch(line)
-    return match[1] if match else ""
-
-
-class _Reader:
-    """Reads one turn."""
-
-    def __init__(self, name: str, number: int, lines: list[str]) -> None:
-        self._where = f"{name}, turn {number}"
-        self._lines = lines
-        self._said: dict[str, list[str]] = {}
-
-    def turn(self) -> ScriptedTurn:
-        body = self._directives()
-        text, calls = self._body(body)
-        said = self._said
-        status, _, reason = self._one("status", "completed").partition(" ")
-        http, _, times = self._one("http", "").partition(" ")
-        return ScriptedTurn(
-            text=text,
-            calls=calls,
-            phase=self._phase(bool(calls)),
-            refusal=self._one("refusal", "") or None,
-            status=status,
-            reason=reason or None,
-            expects=tuple(word for word in said.get("expect", []) if word != "image"),
-            expects_not=tuple(said.get("expect-not", [])),
-            expects_image="image" in said.get("expect", []),
-            http_status=int(self._number(http)) if http else None,
-            http_times=int(self._number(times or "1")),
-            wait_s=self._number(self._one("wait", "0")),
-            breaks="break" in said,
-            wrap_up="wrap-up" in said,
-        )
-
-    def _directives(self) -> list[str]:
-        """Take the lines that say something about the turn; return the rest."""
-        for index, line in enumerate(self._lines):
-            match = _DIRECTIVE.fullmatch(line)
-            if match is None and line.strip():
-                return self._lines[index:]
-            if match is not None:
-                self._said.setdefault(match[1] or match[3], []).append(match[2] or "")
-        return []
-
-    def _body(self, lines: list[str]) -> tuple[str, tuple[ScriptedCall, ...]]:
-        text, calls, block = list[str](), list[ScriptedCall](), list[str]()
-        fence, words = "", ("", "")
-        for line in lines:
-            before, fence = fence, _fence_after(fence, line)
-            if fence and not before:
-                words, block = self._opened(line), []
-            elif before and not fence:
-                calls.append(self._call(words, "\n".join(block)))
-            elif fence:
-                block.append(line)
-            else:
-                text.append(line)
-        if fence:
-            raise UsageError(f"{self._where}: the block that starts with {fence} is not closed. Nothing was started.")
-        return "\n".join(text).strip(), tuple(calls)
-
-    def _opened(self, line: str) -> tuple[str, str]:
-        match = _FENCE.fullmatch(line)
-        word, rest = (match[2] or "", match[3]) if match else ("", "")
-        if word not in _TOOLS and not (word == "call" and rest):
-            raise UsageError(
-                f"{self._where}: a block must say python, javascript or `call NAME` (found: {word!r}). Nothing was started."
-            )
-        return word, rest
-
-    def _call(self, words: tuple[str, str], block: str) -> ScriptedCall:
-        word, rest = words
-        if word == "call":
-            return ScriptedCall(rest, block)
-        return ScriptedCall(_TOOLS[word], json.dumps({"code": block}, ensure_ascii=False))
-
-    def _phase(self, calls: bool) -> Phase | None:
-        match self._one("phase", "commentary" if calls else "final_answer"):
-            case "commentary":
-                return "commentary"
-            case "final_answer":
-                return "final_answer"
-            case "none":
-                return None
-            case word:
-                raise UsageError(f"{self._where}: there is no phase {word!r}. Nothing was started.")
-
-    def _one(self, word: str, default: str) -> str:
-        return self._said.get(word, [default])[-1]
-
-    def _number(self, word: str) -> float:
-        try:
-            return float(word)
-        except ValueError as error:
-            raise UsageError(f"{self._where}: {word!r} is not a number. Nothing was started.") from error
+def _items_of(recorded: Item | None) -> list[Item]:
+    output = recorded.get("output") if recorded is not None else None
+    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []

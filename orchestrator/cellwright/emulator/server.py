@@ -1,9 +1,7 @@
 """An offline server of the Responses API that plays a script over real HTTP.
 
 Flows in: a `Script`, and requests of any client of the API. Flows out: responses, streamed or whole, and the API's errors.
-Decided here: that it is as strict as the real one (`protocol.py`); that a conversation's place in the script is read from
-its history, so that many may be played at once and a retry plays the same turn; and that a script's expectation
-which is not met refuses the request, so that a scripted model can look at what came back.
+Decided here: that it is as strict as the real one (`protocol.py`); that what it was asked is kept; and what it stores.
 """
 
 from __future__ import annotations
@@ -11,50 +9,78 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import socket
-from collections import Counter
-from collections.abc import AsyncIterator, Generator
+from collections.abc import Generator
 from types import TracebackType
 from typing import Final, Self
 
 import uvicorn
 from pydantic import JsonValue
-from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, StreamingResponse
-from starlette.responses import Response as HttpResponse
-from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from cellwright.counted import counted
-from cellwright.emulator.playing import Event, events_of, has_image, response_for, texts_of, turns_played
+from cellwright.emulator.delivery import Delivery, delivery_of, json_delivery
+from cellwright.emulator.faults import fault_named
 from cellwright.emulator.protocol import Conversation, Refused, Stored, conversation
-from cellwright.emulator.script import Script, ScriptedTurn
+from cellwright.emulator.rules import RateLimit, ServerRules
+from cellwright.emulator.script import Script
+from cellwright.emulator.seen import SeenRequest
+from cellwright.emulator.turns import Answer, Due, Playing, is_forgetful
 from cellwright.errors import EnvironmentMissing
+from cellwright.model.base import Item
 
 API_KEY: Final = "emulator"
 """What clients may send as their key. Any other is taken as well; none is not."""
 _STORED: Final = 1000
 """Responses that are kept for `previous_response_id`; the oldest go first."""
-_SHOWN_CHARS: Final = 2000
+_PATH: Final = "/v1/responses"
+_SECRET_HEADERS: Final = ("authorization", "cookie", "proxy-authorization")
 
 
 class Emulator:
     """The server, while its `async with` block lasts."""
 
-    def __init__(self, script: Script, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Prepare; `port` 0 takes a free one."""
-        self.script = script
+    def __init__(
+        self,
+        script: Script,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        rules: ServerRules | None = None,
+        kept: int | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            script: What it plays.
+            host: Address to listen on.
+            port: 0 takes a free one.
+            rules: What it allows; absent: what the API does.
+            kept: So many of the newest requests are kept to be looked at; absent: all.
+        """
         self.requests: list[JsonValue] = []
         """Bodies of the requests that were made, in order."""
+        self.seen: list[SeenRequest] = []
+        """All requests, and how they were answered, in the order of the answers."""
+        self.rules = rules or ServerRules()
+        self.rate = RateLimit(self.rules.requests_per_second)
+        """What came too early is counted here."""
+        self._kept = kept
         self._host = host
         self._port = port
+        self._playing = Playing(script)
         self._stored: dict[str, Stored] = {}
-        self._refused: Counter[int] = Counter()
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None  # awaited in __aexit__
 
     def __repr__(self) -> str:
         return f"<Emulator {self.script.name} at {self.base_url}>"
+
+    @property
+    def script(self) -> Script:
+        """What it plays."""
+        return self._playing.script
 
     @property
     def base_url(self) -> str:
@@ -65,7 +91,9 @@ class Emulator:
         door = _listening(self._host, self._port)
         self._port = door.getsockname()[1]
         config = uvicorn.Config(
-            self._app(),
+            self._app,
+            interface="asgi3",
+            proxy_headers=False,
             log_config=None,
             log_level="critical",
             access_log=False,
@@ -85,70 +113,111 @@ class Emulator:
 
     def play(self, script: Script) -> None:
         """Play another script from now on, and forget what was asked before."""
-        self.script = script
+        self._playing = Playing(script)
         self.requests.clear()
+        self.seen.clear()
         self._stored.clear()
-        self._refused.clear()
 
     async def serve(self) -> None:
         """Wait until the server ends, which it doesn't by itself."""
         if self._serving is not None:
             await asyncio.shield(self._serving)
 
-    def _app(self) -> Starlette:
-        return Starlette(routes=[Route("/v1/responses", self._create, methods=["POST"])])
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await (await self._answered(HttpRequest(scope, receive))).send(receive, send)
 
-    async def _create(self, request: HttpRequest) -> HttpResponse:
+    async def _answered(self, request: HttpRequest) -> Delivery:
+        saw = _Saw()
         try:
-            _check_key(request)
-            return await self._answer(await _body(request))
+            delivery = await self._delivery(request, saw)
         except Refused as refused:
-            # the wait is for clients that retry: a test must not sit out their back-off
-            return JSONResponse(refused.body(), refused.status, headers={"retry-after-ms": "1"})
+            saw.error = str(refused)
+            delivery = json_delivery(refused.body(), refused.status, refused.headers)
+        self.seen.append(saw.seen(request, delivery.status))
+        if self._kept is not None:
+            for kept in (self.requests, self.seen):
+                del kept[: max(0, len(kept) - self._kept)]
+        return delivery
 
-    async def _answer(self, body: JsonValue) -> HttpResponse:
+    async def _delivery(self, request: HttpRequest, saw: _Saw) -> Delivery:
+        if request.url.path != _PATH or request.method != "POST":
+            raise Refused(f"Invalid URL ({request.method} {request.url.path})", status=404)
+        _check_key(request)
+        body = await _body(request)
         self.requests.append(body)
-        asked = conversation(body, self._stored)
-        number = turns_played(asked.history) + 1
-        turn = self._turn(number, asked)
-        self._refuse_at_first(turn, number)
-        _check_expectations(turn, number, asked)
-        await asyncio.sleep(turn.wait_s)
-        response = response_for(turn, number, asked)
-        self._store(response, asked)
-        if not asked.streams:
-            return JSONResponse(response)
-        return StreamingResponse(_stream(response, breaks=turn.breaks), media_type="text/event-stream")
+        saw.body = body if isinstance(body, dict) else {}
+        self._check_rate()
+        asked = conversation(body, self._stored, self.rules)
+        saw.history = asked.history
+        due = self._playing.due(asked)
+        saw.turn = due.number
+        answer = self._answer(due, asked, saw)
+        await asyncio.sleep(due.turn.wait_s)
+        self._store(answer, asked)
+        return delivery_of(
+            answer.response,
+            streams=asked.streams,
+            effect=answer.effect,
+            seconds=answer.fault.seconds if answer.fault else None,
+            pace_s=due.turn.pace_s,
+            breaks=due.turn.breaks,
+        )
 
-    def _turn(self, number: int, asked: Conversation) -> ScriptedTurn:
-        if not asked.may_call:
-            return self.script.wrap_up
-        if number > len(self.script.turns):
+    def _answer(self, due: Due, asked: Conversation, saw: _Saw) -> Answer:
+        try:
+            answer = self._playing.answer(due, asked)
+        except Refused as refused:
+            saw.fault = refused.fault
+            if refused.fault and is_forgetful(fault_named(refused.fault).effect) and asked.previous:
+                self._stored.pop(asked.previous, None)
+            raise
+        saw.fault = answer.fault.name if answer.fault else None
+        return answer
+
+    def _check_rate(self) -> None:
+        wait_s = self.rate.wait_s()
+        if wait_s is not None:
             raise Refused(
-                f"{self.script.name} has {counted(len(self.script.turns), 'turn')}, and turn {number} was asked for.",
-                code="script_is_over",
+                "Rate limit reached for requests. Please try again later.",
+                status=429,
+                code="rate_limit_exceeded",
+                kind="requests",
+                headers={"retry-after": str(math.ceil(wait_s)), "retry-after-ms": str(math.ceil(wait_s * 1000))},
             )
-        turn = self.script.turns[number - 1]
-        for call in turn.calls:
-            if call.name in ("exec_py", "exec_js") and call.name not in asked.tools:
-                raise Refused(
-                    f"Turn {number} of {self.script.name} calls {call.name}, which is not offered.",
-                    code="script_calls_what_is_not_offered",
-                )
-        return turn
 
-    def _refuse_at_first(self, turn: ScriptedTurn, number: int) -> None:
-        if turn.http_status is not None and self._refused[number] < turn.http_times:
-            self._refused[number] += 1
-            raise Refused("The script says so.", status=turn.http_status, code="script")
-
-    def _store(self, response: Event, asked: Conversation) -> None:
-        output = response["output"]
+    def _store(self, answer: Answer, asked: Conversation) -> None:
+        output = answer.response["output"]
         if asked.stores and isinstance(output, list):
             items = [item for item in output if isinstance(item, dict)]
-            self._stored[str(response["id"])] = Stored((*asked.history, *items))
+            self._stored[str(answer.response["id"])] = Stored((*asked.history, *items), answer.turns)
             while len(self._stored) > _STORED:
                 del self._stored[next(iter(self._stored))]
+
+
+class _Saw:
+    """What is known so far of a request that is being answered."""
+
+    def __init__(self) -> None:
+        self.body: dict[str, JsonValue] = {}
+        self.error: str | None = None
+        self.turn: int | None = None
+        self.fault: str | None = None
+        self.history: tuple[Item, ...] = ()
+
+    def seen(self, request: HttpRequest, status: int) -> SeenRequest:
+        headers = {name: value for name, value in request.headers.items() if name not in _SECRET_HEADERS}
+        retry = headers.get("x-stainless-retry-count", "0")
+        return SeenRequest(
+            self.body,
+            status,
+            self.error,
+            self.turn,
+            self.history,
+            self.fault,
+            retry=int(retry) if retry.isdecimal() else 0,
+            headers=headers,
+        )
 
 
 class _Server(uvicorn.Server):
@@ -190,23 +259,3 @@ async def _body(request: HttpRequest) -> JsonValue:
     except (ValueError, RecursionError) as error:
         raise Refused("We could not parse the JSON body of your request.") from error
     return body
-
-
-def _check_expectations(turn: ScriptedTurn, number: int, asked: Conversation) -> None:
-    text = texts_of(asked.answers)
-    wrong = [f"expected {word!r}" for word in turn.expects if word not in text]
-    wrong += [f"did not expect {word!r}" for word in turn.expects_not if word in text]
-    if turn.expects_image and not has_image(asked.answers):
-        wrong.append("expected an image")
-    if wrong:
-        shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
-        raise Refused(
-            f"Turn {number} of the script {' and '.join(wrong)} in the answers. They say: {shown}",
-            code="script_expectation_failed",
-        )
-
-
-async def _stream(response: Event, *, breaks: bool) -> AsyncIterator[str]:
-    events = list(events_of(response))
-    for event in events[: len(events) // 2] if breaks else events:
-        yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"

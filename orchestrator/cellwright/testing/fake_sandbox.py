@@ -69,6 +69,8 @@ class FakeSandbox:
         self.spec = spec or Spec()
         self.files: dict[str, bytes] = {}
         """Path below home -> content."""
+        self.executed: list[str] = []
+        """Codes of the cells that it was given, in order."""
         self.screen_changed = True
         """What each cell that ends says of the screen."""
         self.screenshots = 0
@@ -150,6 +152,7 @@ class FakeSandbox:
 
     def _execute(self, asked: Execute, ask_user: Callable[[str], str] | None = None) -> Iterable[Event]:
         """Execute code here and now; outputs in order, as the real kernel host gives them."""
+        self.executed.append(asked.code)
         written: list[Text | Image] = []
         status: CellStatus = "ok"
         rung: Rung | None = None

@@ -13,6 +13,11 @@ import httpx2
 import pytest
 from tests.waiting import GUARD_S
 
+from cellwright.emulator.script import Script
+from cellwright.emulator.server import Emulator
+from cellwright.loop import run
+from cellwright.testing.fake_sandbox import FakeBackend
+
 CELLWRIGHT = [sys.executable, "-c", "from cellwright.cli.main import main; main()"]
 
 
@@ -33,6 +38,8 @@ def cellwright(*words: str) -> subprocess.CompletedProcess[str]:
         (["run", "Do it.", "--env", "1=2"], "not the name of a variable"),
         (["run", "Do it.", "--env", "CELLWRIGHT_IS_NOT_SET"], "not set here"),
         (["emulate", "/nowhere.md"], "cannot be read"),
+        (["emulate", "--run", "/nowhere/"], "/nowhere"),
+        (["emulate", "/nowhere.md", "--fault", "nothing"], "cannot be read"),
     ],
 )
 def test_used_wrongly_is_status_2_and_one_line(words: list[str], said: str):
@@ -43,10 +50,18 @@ def test_used_wrongly_is_status_2_and_one_line(words: list[str], said: str):
 
 
 @pytest.fixture
-def emulator(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    script = tmp_path / "script.md"
-    script.write_text("Hello.")
-    with subprocess.Popen([*CELLWRIGHT, "emulate", str(script)], stdout=subprocess.PIPE, text=True) as process:
+async def recorded() -> Path:
+    async with Emulator(Script.parse("Hello.")) as server:
+        return (await run("Hi.", base_url=server.base_url, api_key="k", backend=FakeBackend())).run_dir
+
+
+@pytest.fixture(params=["script", "run"])
+def emulator(request: pytest.FixtureRequest, tmp_path: Path, recorded: Path) -> Iterator[subprocess.Popen[str]]:
+    script = tmp_path / "script.yaml"
+    script.write_text("turns: [{say: Hello.}]")
+    played = [str(script)] if request.param == "script" else ["--run", f"{recorded}/"]
+    words = ["emulate", *played, "--fault", "overloaded", "--requests-per-second", "2"]
+    with subprocess.Popen([*CELLWRIGHT, *words], stdout=subprocess.PIPE, text=True) as process:
         yield process
         if process.poll() is None:
             process.kill()
@@ -59,12 +74,16 @@ def test_emulate_says_where_it_is_serves_and_ends_with_ctrl_c(emulator: subproce
     assert lines[3] == "ready"
     base_url = lines[1].removeprefix("export OPENAI_BASE_URL=")
     key = lines[2].removeprefix("export OPENAI_API_KEY=")
-    answer = httpx2.post(
-        f"{base_url}/responses",
-        json={"model": "m", "input": "Hi."},
-        headers={"Authorization": f"Bearer {key}"},
-        trust_env=False,
-    )
-    assert answer.json()["output"][1]["content"][0]["text"] == "Hello."
+    answers = [
+        httpx2.post(
+            f"{base_url}/responses",
+            json={"model": "m", "input": "Hi."},
+            headers={"Authorization": f"Bearer {key}"},
+            trust_env=False,
+        )
+        for _ in range(2)
+    ]
+    assert answers[0].status_code == 529
+    assert answers[1].json()["output"][1]["content"][0]["text"] == "Hello."
     os.kill(emulator.pid, signal.SIGINT)
     assert emulator.wait(GUARD_S) == 0
