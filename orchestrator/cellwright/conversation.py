@@ -75,8 +75,8 @@ def check_usable(response: Response) -> None:
     refusals = [message.refusal for message in response.messages if message.refusal is not None]
     if refusals:
         raise Refused(f"The model refused: {' '.join(refusals)}", summary="\n".join(refusals))
-    kinds = {str(item.raw.get("type")) for item in response.items}
-    foreign = sorted(kind for kind in kinds if kind.endswith("_call") and kind != "function_call")
+    kinds = {str(item.raw.get("type")) for item in response.items if not isinstance(item, Call)}
+    foreign = sorted(kind for kind in kinds if kind.endswith("_call"))
     if foreign:
         raise ResponseUnusable(f"The model used a tool that was not offered: {', '.join(foreign)[:200]}.")
 
@@ -95,7 +95,7 @@ def last_words_of(response: Response) -> str | None:
 
 
 def answer_item(call: Call, items: Sequence[InputItem]) -> Item:
-    """Return the answer to a call, as the API has it."""
+    """Return the answer to a call, as the API has it. Of a custom tool, too: the model's adapter sends it as that tool's."""
     return {"type": "function_call_output", "call_id": call.call_id, "output": cast("list[JsonValue]", list(items))}
 
 

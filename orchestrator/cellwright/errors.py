@@ -215,10 +215,24 @@ class ModelError(CellwrightError):
     http_status = 502
     sentence = "The model server gave no usable answer."
 
-    def __init__(self, message: str | None = None, *, refused_with: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        refused_with: int | None = None,
+        code: str | None = None,
+        may_pass: bool = False,
+        waited_ms: int = 0,
+    ) -> None:
         super().__init__(message)
         self.refused_with = refused_with
         """HTTP status with which the server refused; None when it did not, or no answer came."""
+        self.code = code
+        """The API's word for it, `context_length_exceeded` where any server says so much; None when there is none."""
+        self.may_pass = may_pass
+        """True where another model, or a later time, may well answer the same request."""
+        self.waited_ms = waited_ms
+        """What was waited for it, as of a response."""
 
 
 class ServiceUnreachable(CellwrightError):
