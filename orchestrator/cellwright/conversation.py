@@ -126,7 +126,8 @@ class _Reading:
         for record in self._run.records:
             match record:
                 case ModelRequest(parameters=parameters):
-                    self._sums_up = parameters.get("tool_choice") == "none"
+                    # a server that knows no `tool_choice` is sent no tools instead
+                    self._sums_up = parameters.get("tool_choice") == "none" or parameters.get("tools") == []
                     said_then = parameters.get("instructions")
                     self._instructions = said_then if isinstance(said_then, str) else None
                 case ModelResponse(turn=turn, response=raw):

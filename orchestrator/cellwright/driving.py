@@ -28,11 +28,11 @@ from cellwright.conversation import (
 from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
-from cellwright.model.base import Call, Item, Model, Request, Response, Usage
+from cellwright.meanwhile import heard_as
+from cellwright.model.base import Call, Heard, Item, Model, Request, Response, Usage
 from cellwright.model.tools import WRAP_UP, Accepted, Rejected, checked, instructions_for, tools_for
 from cellwright.ongoing import ModelCall
 from cellwright.progress import (
-    Arriving,
     CallRejected,
     CellEnded,
     CellStarted,
@@ -211,16 +211,24 @@ class Run:
         )
         began = time.monotonic()
         try:
-            response = await self._model.respond(request, lambda delta: self._tell(Arriving(delta)))
+            response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request))
         except ModelError as error:
             journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
             raise
         took_ms = round((time.monotonic() - began) * 1000)
-        journal.append(records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms))
+        journal.append(
+            records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms, waited_ms=response.waited_ms)
+        )
         self.turns = turn
         self.usage += response.usage
         self._tell(TurnArrived(turn, response.usage, self.usage))
         return response
+
+    def _heard(self, heard: Heard, turn: int, request: Request) -> None:
+        kept, told = heard_as(heard, turn, request)
+        for record in kept:
+            self._session.journal.append(record)
+        self._tell(told)
 
     async def _answers(self, calls: Sequence[Call]) -> list[Item]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""

@@ -41,6 +41,13 @@ class Arriving:
 
 
 @dataclass(frozen=True)
+class AskedAgain:
+    """There was no answer yet: the same is asked again, or another model."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class TurnArrived:
     """The response is whole; its calls are checked and executed next."""
 
@@ -81,7 +88,7 @@ class CellEnded:
 
 
 Progress: TypeAlias = (
-    RunStarted | TurnStarted | Arriving | TurnArrived | CallRejected | CellStarted | CellWrote | CellEnded
+    RunStarted | TurnStarted | Arriving | AskedAgain | TurnArrived | CallRejected | CellStarted | CellWrote | CellEnded
 )
 
 OnProgress = Callable[[Progress], None]

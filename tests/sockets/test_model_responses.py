@@ -17,9 +17,11 @@ from tests.waiting import GUARD_S
 from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
 from cellwright.errors import ModelError, UsageError
+from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import Call, Delta, Message, OtherItem, Request, Response
 from cellwright.model.responses import ResponsesModel
 
+ONCE = Asking(retrying=Retrying(attempts=1))
 KEY = "sk-proj-abcdefghijklmnop"
 ASKED = Request("Be good.", ({"type": "message", "role": "user", "content": "Do it."},), ())
 
@@ -55,7 +57,7 @@ async def odd() -> AsyncIterator[OddServer]:
 
 
 async def asked(server: Emulator, request: Request = ASKED, deltas: list[Delta] | None = None) -> Response:
-    model = ResponsesModel("m", base_url=server.base_url, api_key=KEY, max_retries=0)
+    model = ResponsesModel("m", base_url=server.base_url, api_key=KEY, asking=ONCE)
     try:
         return await model.respond(request, [].append if deltas is None else deltas.append)
     finally:
@@ -166,7 +168,7 @@ async def test_key_is_not_among_the_parameters():
 
 
 async def test_server_that_is_not_there_is_said():
-    model = ResponsesModel("m", base_url="http://127.0.0.1:9/v1", api_key=KEY, max_retries=0)
+    model = ResponsesModel("m", base_url="http://127.0.0.1:9/v1", api_key=KEY, asking=ONCE)
     with pytest.raises(ModelError, match=r"127\.0\.0\.1:9.*could not be reached"):
         await model.respond(ASKED, [].append)
     await model.close()

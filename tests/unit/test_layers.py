@@ -23,7 +23,7 @@ LAYERS = (
     ("screen", "attached", "closing", "ongoing"),
     ("lease",),
     ("browser_https",),
-    ("conversation",),
+    ("conversation", "meanwhile", "model_server"),
     (
         "running",
         "secret_uses",

@@ -21,6 +21,7 @@ from cellwright.model.base import Delta, Usage
 from cellwright.plain import plain
 from cellwright.progress import (
     Arriving,
+    AskedAgain,
     CallRejected,
     CellEnded,
     CellStarted,
@@ -64,6 +65,9 @@ class Live:
                 self._page.line(f"── turn {progress.number} {'(summary)' if beyond else f'of {progress.of}'}", "cyan")
             case Arriving():
                 self._arriving(progress.delta)
+            case AskedAgain():
+                self._seen, self._item = 0, None
+                self._page.line(plain(progress.reason), "yellow")
             case TurnArrived():
                 self._item = None
                 self._page.line(f"{_tokens(progress.usage)} · {progress.total.total_tokens:,} in all", "dim")

@@ -166,11 +166,9 @@ async def _by_model(
 ) -> Outcome:  # fmt: skip
     from cellwright.resuming import Driving, resume_by_model  # noqa: PLC0415
 
-    async with who.served() as server:
+    async with who.served() as model:
         driving = Driving(
-            model=who.name,
-            base_url=server.base_url,
-            api_key=server.api_key,
+            model=model,
             budget=going.budget,
             on_progress=live,
         )

@@ -85,12 +85,10 @@ async def _run(
 ) -> Outcome:
     from cellwright import loop  # noqa: PLC0415 - see above
 
-    async with who.served() as server:
+    async with who.served() as model:
         return await loop.run(
             task,
-            model=who.name,
-            base_url=server.base_url,
-            api_key=server.api_key,
+            model=model,
             spec=spec,
             secrets=secrets,
             budget=budget,

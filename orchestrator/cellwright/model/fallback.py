@@ -50,23 +50,24 @@ class FallbackModel:
 
     async def respond(self, request: Request, on_delta: OnDelta) -> Response:
         """Ask it, and the next ones where it gives no answer."""
-        waited_ms = 0
-        for index in range(self._now(), len(self._models)):
-            model = self._models[index]
+        waited_ms, first = 0, self._now()
+        order = [*range(first, len(self._models)), *range(first)]
+        for index, following in zip(order, [*order[1:], None], strict=True):
             try:
-                response = await model.respond(request, on_delta)
+                response: Response = await self._models[index].respond(request, on_delta)
             except ModelError as error:
                 waited_ms += error.waited_ms
-                if not error.may_pass or index + 1 == len(self._models):
+                if not error.may_pass or following is None:
                     error.waited_ms = waited_ms
                     raise
-                after = self._models[index + 1]
+                after = self._models[following]
                 on_delta(
                     AskedOtherwise(after.name, after.parameters(request), f"{error} {after.name} is asked instead.")
                 )
                 continue
             self._answered(index)
-            return replace(response, waited_ms=response.waited_ms + waited_ms)
+            whole: Response = replace(response, waited_ms=response.waited_ms + waited_ms)
+            return whole
         raise AssertionError("there is a model")  # pragma: no cover - the last one answers or raises
 
     async def close(self) -> None:
@@ -79,7 +80,5 @@ class FallbackModel:
         return self._index if self._clock() - self._since < self._back_after_s else 0
 
     def _answered(self, index: int) -> None:
-        if index != self._now():
+        if index != self._index or self._now() != index:
             self._index, self._since = index, self._clock()
-        elif index == 0:
-            self._index = 0

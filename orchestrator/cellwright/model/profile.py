@@ -47,7 +47,7 @@ class Profile:
     tool_choice: bool = True
     """It takes `tool_choice`; else the model is only told to make no further call."""
     strict_tools: bool = True
-    """It takes `strict` of a tool."""
+    """It takes tools that are `strict`."""
     cache_key: bool = False
     """It takes `prompt_cache_key`."""
     max_image_side: int | None = None

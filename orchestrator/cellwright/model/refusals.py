@@ -79,24 +79,32 @@ class Words:
         return _KEY.sub("********", text)[:_MESSAGE_CHARS].rstrip(" .")
 
     def _refused(self, error: openai.APIStatusError) -> str:
-        what = f"{self.what(error)}."
-        if error.code == "script_expectation_failed":
-            return f"{what} A cell did something else than its script was written for. {_LEFT} See `cellwright show`."
-        match error.status_code:
-            case 401 | 403:
-                return f"{what} The key is missing, wrong, or may not use {self.model!r}. {_LEFT} Check OPENAI_API_KEY."
-            case 404:
-                return f"{what} Usually the model's name or --base-url is wrong. {_LEFT} Check --model and --base-url."
-            case 429 if error.code == "insufficient_quota":
-                return f"{what} The account's quota is spent; waiting does not help. {_LEFT} Check its limits."
-            case 429:
-                return f"{what} Too many requests, or the quota is spent. {_LEFT} Wait, or check the account's limits."
-            case status if status >= 500:
-                return f"{what} A fault of the server, also after retries. {_LEFT} Try again later."
-            case _ if code_of(error) == "context_length_exceeded":
-                return f"{what} The conversation is longer than the model can read. {_LEFT} Give a smaller task, or another model."
+        means, do = self._advice(error)
+        return f"{self.what(error)}. {means} {_LEFT} {do}"
+
+    def _advice(self, error: openai.APIStatusError) -> tuple[str, str]:
+        """Return what a refusal usually means, and what to do."""
+        match code_of(error), error.status_code:
+            case "script_expectation_failed", _:
+                advice = ("A cell did something else than its script was written for.", "See `cellwright show`.")
+            case "context_length_exceeded", _:
+                advice = (
+                    "The conversation is longer than the model can read.",
+                    "Try a smaller task, or another model.",
+                )
+            case _, 401 | 403:
+                advice = (f"The key is missing, wrong, or may not use {self.model!r}.", "Check OPENAI_API_KEY.")
+            case _, 404:
+                advice = ("Usually the model's name or --base-url is wrong.", "Check --model and --base-url.")
+            case "insufficient_quota", 429:
+                advice = ("The account's quota is spent; waiting does not help.", "Check the account's limits.")
+            case _, 429:
+                advice = ("Too many requests, or the quota is spent.", "Wait, or check the account's limits.")
+            case _, status if status >= 500:
+                advice = ("A fault of the server, also after retries.", "Try again later.")
             case _:
-                return f"{what} Usually the server doesn't know a part of the request. {_LEFT} See its message."
+                advice = ("Usually the server doesn't know a part of the request.", "See its message.")
+        return advice
 
 
 def code_of(error: Exception) -> str | None:

@@ -15,6 +15,7 @@ import ssl
 import uuid
 from collections.abc import MutableMapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -39,6 +40,7 @@ from cellwright.model.wire import Wire
 _PICTURE: Final = re.compile(r"\bimages?\b|\bpicture", re.IGNORECASE)
 _PICTURE_ROUNDS: Final = 2
 """So often is a request made again without pictures that were refused: without the one that is named, then without all new ones."""
+_CONNECT_S: Final = 30.0
 _DRAIN_S: Final = 2.0
 """Seconds that a stream has to end once its response is whole; then its connection can be used again."""
 
@@ -72,7 +74,7 @@ class ResponsesModel:
         self._asking = asking or Asking()
         self._client = _client(base_url, api_key, self._asking)
         self._name = name
-        self.profile = profile or profile_of(address_of(base_url))
+        self.profile = profile or profile_of(base_url or os.environ.get("OPENAI_BASE_URL") or None)
         """What the server can do."""
         self._asking.must_fit(self.profile)
         self._words = Words(name, str(self._client.base_url), self._client.api_key)
@@ -122,9 +124,7 @@ class ResponsesModel:
         while True:
             body = self._body(request)
             try:
-                got = await self._tries.answered(
-                    lambda body=body: self._once(body, on_delta), on_delta, self._words.what
-                )  # type: ignore[misc]
+                got = await self._tries.answered(partial(self._once, body, on_delta), on_delta, self._words.what)
             except GaveUp as gave_up:
                 waited_s += gave_up.waited_s
                 if self._has_forgotten(gave_up.cause, body):
@@ -183,7 +183,7 @@ class ResponsesModel:
                 raise
             raise BrokenOff(f"there was no whole response within {within_s:g} s") from error
         if not isinstance(came, ApiResponse):
-            raise BrokenOff("it answered with something that is no response")  # type: ignore[unreachable]
+            raise BrokenOff("it answered with something that is no response")
         return response_from(came)
 
     async def _streamed(self, body: dict[str, JsonValue], on_delta: OnDelta) -> Response:
@@ -244,13 +244,8 @@ class ResponsesModel:
         )
 
 
-def address_of(base_url: str | None) -> str | None:
-    """Return the server's address, as the environment says where nobody else does; None: OpenAI's own."""
-    return base_url or os.environ.get("OPENAI_BASE_URL") or None
-
-
 def _client(base_url: str | None, api_key: str | None, asking: Asking) -> openai.AsyncOpenAI:
-    base_url = address_of(base_url)
+    base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
     api_key = api_key or os.environ.get("OPENAI_API_KEY") or None
     if api_key is None and base_url is None:
         raise UsageError(
@@ -261,7 +256,7 @@ def _client(base_url: str | None, api_key: str | None, asking: Asking) -> openai
         base_url=base_url,
         api_key=api_key or NO_KEY,
         max_retries=0,  # ours are told to the run, and shared by all of them
-        timeout=asking.retrying.total_s,
+        timeout=openai.Timeout(asking.retrying.total_s, connect=_CONNECT_S),
         http_client=_loopback_client(base_url) if base_url and _is_loopback(base_url) else None,
     )
 

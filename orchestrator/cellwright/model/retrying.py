@@ -113,7 +113,7 @@ class Tries:
     def _wait_s(self, error: Exception, number: int) -> float:
         said_s = asked_wait_s(error.response.headers) if isinstance(error, openai.APIStatusError) else None
         if said_s is None:
-            longest = min(self._retrying.longest_s, self._retrying.first_s * 2 ** (number - 1))
+            longest = min(self._retrying.longest_s, self._retrying.first_s * 2.0 ** (number - 1))
             return self._chance() * longest
         if isinstance(error, openai.RateLimitError) and said_s <= self._retrying.most_s:
             self._limiter.pause(said_s)  # it holds for all who ask this server

@@ -78,9 +78,7 @@ class Wire:
         if self.custom_tools and tool.get("type") == "function":
             described = f"{tool.get('description') or ''}{_FREE}"
             return {"type": "custom", "name": tool["name"], "description": described, "format": {"type": "text"}}
-        if self.profile.strict_tools:
-            return dict(tool)
-        return {name: value for name, value in tool.items() if name != "strict"}
+        return dict(tool) if self.profile.strict_tools else {**tool, "strict": False}
 
 
 class _Sending:

@@ -200,6 +200,8 @@ class ModelResponse(Noted):
     """The response's JSON."""
     duration_ms: int
     """From the request to the whole response."""
+    waited_ms: int = 0
+    """Of it, what was waited before it was asked for: for the server's turn, and between tries."""
 
 
 class ModelFailed(Noted):
