@@ -19,6 +19,7 @@ from cellwright.plain import plain
 
 _GROUPS: Final = (
     "run",
+    "probe",
     "emulate",
     "execute",
     "serve",

@@ -72,7 +72,7 @@ class ResponsesModel:
             UsageError: There is neither a key nor another server, or something is asked for that the server cannot do.
         """
         self._asking = asking or Asking()
-        self._client = _client(base_url, api_key, self._asking)
+        self._client = client_for(base_url, api_key, self._asking)
         self._name = name
         self.profile = profile or profile_of(base_url or os.environ.get("OPENAI_BASE_URL") or None)
         """What the server can do."""
@@ -244,7 +244,8 @@ class ResponsesModel:
         )
 
 
-def _client(base_url: str | None, api_key: str | None, asking: Asking) -> openai.AsyncOpenAI:
+def client_for(base_url: str | None, api_key: str | None, asking: Asking) -> openai.AsyncOpenAI:
+    """Return a client of the SDK's; arguments as with `ResponsesModel`."""
     base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
     api_key = api_key or os.environ.get("OPENAI_API_KEY") or None
     if api_key is None and base_url is None:

@@ -47,7 +47,7 @@ def store(folder: Path, base_url: str, model: str, profile: Profile, *, probed_a
     path = path_of(folder, base_url, model)
     values = {"base_url": base_url, "model": model, "probed_at": probed_at, **dataclasses.asdict(profile)}
     lines = [
-        f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None
+        f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items() if value is not None
     ]  # JSON is TOML here
     half = path.with_suffix(f".{os.getpid()}.half")
     half.write_text("\n".join(["# What this server was found to do. `cellwright probe` writes it anew.", *lines, ""]))
