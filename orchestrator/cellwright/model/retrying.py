@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -142,18 +143,20 @@ def may_pass(error: Exception) -> bool:
 
 def asked_wait_s(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
     """Return how many seconds a server says to wait: `retry-after-ms`, or `retry-after` in seconds or as a date; None where it does not."""
-    try:
-        return max(0.0, float(headers["retry-after-ms"]) / 1000)
-    except (KeyError, ValueError):
-        pass
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
     said = headers.get("retry-after")
-    if said is None:
-        return None
-    try:
-        return max(0.0, float(said))
-    except ValueError:
-        pass
+    if said is None or (seconds := _number(said)) is not None:
+        return None if said is None else seconds
     try:
         return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - now())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _number(said: str | None) -> float | None:
+    try:
+        number = float(said or "")
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None

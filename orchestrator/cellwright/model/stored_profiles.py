@@ -28,8 +28,9 @@ _OF: Final = ("base_url", "model", "probed_at")
 
 def path_of(folder: Path, base_url: str, model: str) -> Path:
     """Return the file of a server and a model, which need not exist."""
+    base_url = base_url.rstrip("/")
     said = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{base_url.partition('://')[2] or base_url}-{model}").strip("-.")[:80]
-    mark = hashlib.sha256(f"{base_url.rstrip('/')}\n{model}".encode()).hexdigest()[:8]
+    mark = hashlib.sha256(f"{base_url}\n{model}".encode()).hexdigest()[:8]
     return folder / f"{said}-{mark}.toml"
 
 
