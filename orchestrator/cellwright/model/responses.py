@@ -41,7 +41,7 @@ _PICTURE: Final = re.compile(r"\bimages?\b|\bpicture", re.IGNORECASE)
 _PICTURE_ROUNDS: Final = 2
 """So often is a request made again without pictures that were refused: without the one that is named, then without all new ones."""
 _CONNECT_S: Final = 30.0
-_DRAIN_S: Final = 2.0
+_DRAIN_S: Final = 0.5
 """Seconds that a stream has to end once its response is whole; then its connection can be used again."""
 
 
