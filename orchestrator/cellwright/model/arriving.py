@@ -27,6 +27,9 @@ _DELTAS: Final[dict[str, Literal["text", "refusal", "reasoning"]]] = {
     "response.reasoning_text.delta": "reasoning",
 }
 _BEGIN: Final = '{"code": "'
+_END: Final = '"}'
+_REASON_CHARS: Final = 800
+_MOST_TOKENS: Final = 10**12
 
 
 class Arriving:
@@ -49,29 +52,40 @@ class Arriving:
         """Take one event.
 
         Raises:
-            BrokenOff: The server says that nothing more comes.
+            BrokenOff: The server says that nothing more comes, or what it sends cannot be read.
         """
+        try:
+            delta = self._read(event)
+        except (AttributeError, TypeError) as error:  # the SDK checks nothing of what a server sends
+            raise BrokenOff(f"it sent an event that cannot be read ({str(error)[:200]})") from error
+        if delta is not None and delta.text:
+            self._on_delta(delta)
+
+    def _read(self, event: ResponseStreamEvent) -> Delta | None:
         match event.type:
             case "response.output_item.added":
                 if event.item.type in ("function_call", "custom_tool_call"):
-                    self._names[event.item.id or ""] = cast("Any", event.item).name
+                    self._names[_word(event.item.id)] = _word(cast("Any", event.item).name)
             case "response.function_call_arguments.delta":
-                name = self._names.get(event.item_id, "")
-                self._on_delta(Delta("arguments", event.item_id, event.delta, name))
+                return self._arguments(_word(event.item_id), _word(event.delta))
             case "response.custom_tool_call_input.delta":
-                self._code(event.item_id, event.delta)
+                return self._code(_word(event.item_id), _word(event.delta))
             case "response.custom_tool_call_input.done":
-                if event.item_id in self._begun:
-                    self._on_delta(Delta("arguments", event.item_id, '"}', self._names.get(event.item_id, "")))
+                return self._arguments(event.item_id, _END) if event.item_id in self._begun else None
             case "response.output_item.done":  # only here is encrypted reasoning complete
-                self._items[event.output_index] = as_json(event.item)
+                self._items[int(event.output_index)] = as_json(event.item)
             case "error":
-                raise BrokenOff(event.message or "an error without words", event.code)
+                raise BrokenOff(_word(event.message) or "an error without words", event.code)
             case kind if kind in _DELTAS:
                 piece = cast("Any", event)  # the four of _DELTAS have these fields
-                self._on_delta(Delta(_DELTAS[kind], piece.item_id, piece.delta))
+                return Delta(_DELTAS[kind], _word(piece.item_id), _word(piece.delta))
             case kind if str(kind).removeprefix("response.") in ENDS:
-                self._last = cast("Any", event).response  # `cancelled` has no class in the SDK
+                came = cast("Any", event).response
+                # `cancelled` has no class in the SDK, so that its response was left as it came
+                self._last = ApiResponse.construct(**came) if isinstance(came, dict) else came
+            case _:
+                pass
+        return None
 
     def whole(self) -> Response:
         """Return the response.
@@ -83,33 +97,37 @@ class Arriving:
             raise BrokenOff("the stream ended before the response did")
         return response_from(self._last, [self._items[index] for index in sorted(self._items)])
 
-    def _code(self, item_id: str, piece: str) -> None:
+    def _code(self, item_id: str, piece: str) -> Delta:
         """Put a piece of plain code as JSON, so that a view need know one kind of call only."""
         head = "" if item_id in self._begun else _BEGIN
         self._begun.add(item_id)
-        escaped = json.dumps(piece, ensure_ascii=False)[1:-1]
-        self._on_delta(Delta("arguments", item_id, f"{head}{escaped}", self._names.get(item_id, "")))
+        return self._arguments(item_id, f"{head}{json.dumps(piece, ensure_ascii=False)[1:-1]}")
+
+    def _arguments(self, item_id: str, piece: str) -> Delta:
+        return Delta("arguments", item_id, piece, self._names.get(item_id, ""))
 
 
 def response_from(came: ApiResponse, items: list[Item] | None = None) -> Response:
     """Return a response that has ended; `items`: those that came one by one, more complete than its own list.
 
     Raises:
-        BrokenOff: It has not.
+        BrokenOff: It has not, or cannot be read.
     """
+    if not isinstance(came, ApiResponse):
+        raise BrokenOff("it answered with something that is no response")
     raw = as_json(came)
-    status = came.status or "completed"
-    if status not in ENDS:
+    status = raw.get("status") or "completed"
+    if not isinstance(status, str) or status not in ENDS:
         raise BrokenOff(f"the response was still {str(status)[:40]} when there was no more of it")
     if not items:
         said = raw.get("output")
         items = [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []
     return Response(
-        id=str(came.id or ""),
+        id=_word(raw.get("id")),
         status=status,
         items=tuple(item_from(item) for item in items),
-        usage=_usage(came),
-        reason=_reason(came),
+        usage=_usage(raw.get("usage")),
+        reason=_reason(raw),
         raw={**raw, "output": [dict(item) for item in items]},
     )
 
@@ -119,19 +137,29 @@ def as_json(value: ApiResponse | ResponseOutputItem) -> dict[str, JsonValue]:
     return cast("dict[str, JsonValue]", value.to_dict(mode="json", warnings=False))
 
 
-def _reason(response: ApiResponse) -> str | None:
-    if response.error is not None:
-        return f"{response.error.code}: {response.error.message}"
-    if response.incomplete_details is not None and response.incomplete_details.reason is not None:
-        return str(response.incomplete_details.reason)
-    return None
+def _reason(raw: Item) -> str | None:
+    error, incomplete = raw.get("error"), raw.get("incomplete_details")
+    if isinstance(error, dict):
+        return f"{error.get('code')}: {error.get('message')}"[:_REASON_CHARS]
+    reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
+    return None if reason is None else str(reason)[:_REASON_CHARS]
 
 
-def _usage(response: ApiResponse) -> Usage:
+def _usage(usage: JsonValue) -> Usage:
     """Return the tokens; a server that counts none has none. Some leave out the details that the SDK promises."""
-    usage = response.usage
-    if usage is None:
-        return Usage()
-    cached = getattr(usage.input_tokens_details, "cached_tokens", None)
-    reasoning = getattr(usage.output_tokens_details, "reasoning_tokens", None)
-    return Usage(usage.input_tokens or 0, usage.output_tokens or 0, cached or 0, reasoning or 0)
+    said = usage if isinstance(usage, dict) else {}
+    of_input, of_output = said.get("input_tokens_details"), said.get("output_tokens_details")
+    return Usage(
+        _count(said.get("input_tokens")),
+        _count(said.get("output_tokens")),
+        _count(of_input.get("cached_tokens") if isinstance(of_input, dict) else 0),
+        _count(of_output.get("reasoning_tokens") if isinstance(of_output, dict) else 0),
+    )
+
+
+def _count(value: JsonValue) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS else 0
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) else ""
