@@ -13,12 +13,13 @@ import os
 import re
 import ssl
 import uuid
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import httpx2
 import openai
 from openai.types.responses import Response as ApiResponse
 from openai.types.responses import ResponseStreamEvent
@@ -30,7 +31,7 @@ from cellwright.model.arriving import Arriving, response_from
 from cellwright.model.asking import Asking, merged
 from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Retried
 from cellwright.model.chain import Chain
-from cellwright.model.limiter import limiter_of
+from cellwright.model.limiter import current, limiter_of
 from cellwright.model.pictures import RefusedPictures
 from cellwright.model.profile import Profile, profile_of
 from cellwright.model.refusals import NO_KEY, Words
@@ -256,16 +257,32 @@ def client_for(base_url: str | None, api_key: str | None, asking: Asking) -> ope
         api_key=api_key or NO_KEY,
         max_retries=0,  # ours are told to the run, and shared by all of them
         timeout=openai.Timeout(asking.retrying.total_s, connect=_CONNECT_S),
-        http_client=_loopback_client(base_url) if base_url and _is_loopback(base_url) else None,
+        http_client=_http_client(base_url, asking.per_second),
     )
 
 
-def _loopback_client(base_url: str) -> openai.DefaultAsyncHttpxClient:
-    """Return a client without the environment's proxy: that leads away from this machine, never back to it."""
-    if urlsplit(base_url).scheme == "https":
-        return openai.DefaultAsyncHttpxClient(trust_env=False)
-    # Over plain HTTP no certificate is looked at. To read all that the machine trusts takes 25 ms, so this one trusts none.
-    return openai.DefaultAsyncHttpxClient(trust_env=False, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+def _http_client(base_url: str | None, per_second: float | None) -> openai.DefaultAsyncHttpxClient:
+    """Return a client; one for this machine goes without the environment's proxy: that leads away from it, never back."""
+    options: dict[str, Any] = {}
+    if base_url and _is_loopback(base_url):
+        options["trust_env"] = False
+        if urlsplit(base_url).scheme != "https":
+            # Over plain HTTP no certificate is looked at. To read all that the machine trusts takes 25 ms, so this one trusts none.
+            options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if per_second is not None:
+        options["event_hooks"] = {"request": [_tell_when_sent]}
+    return openai.DefaultAsyncHttpxClient(**options)
+
+
+async def _tell_when_sent(request: httpx2.Request) -> None:
+    """Have the gate to the server told when a request has left."""
+
+    async def see(event: str, _: Mapping[str, object]) -> None:
+        turn = current.get()
+        if turn is not None and event.endswith("send_request_headers.complete"):
+            turn.sent()
+
+    request.extensions = {**request.extensions, "trace": see}
 
 
 def _is_loopback(base_url: str) -> bool:

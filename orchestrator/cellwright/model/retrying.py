@@ -20,7 +20,7 @@ import openai
 
 from cellwright.model.asking import Retrying
 from cellwright.model.base import Heard, Retried
-from cellwright.model.limiter import Limiter
+from cellwright.model.limiter import Limiter, current
 
 _PASSING: Final = frozenset({408, 409, 429})
 _FINAL_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
@@ -91,7 +91,9 @@ class Tries:
         """
         waited_s, slept_s, number = 0.0, 0.0, 0
         while True:
-            waited_s += await self._limiter.turn()
+            turn = await self._limiter.turn()
+            current.set(turn)
+            waited_s += turn.waited_s
             number += 1
             try:
                 return Got(await ask(), waited_s)
@@ -103,6 +105,8 @@ class Tries:
                 if number >= self._attempts or slept_s + wait_s > self._retrying.most_s:
                     raise GaveUp(error, tries=number, waited_s=waited_s, may_pass=True) from None
                 hear(Retried(self._sentence(error, words, number, wait_s), round(wait_s * 1000)))
+            finally:
+                turn.sent()
             slept_s += wait_s
             waited_s += wait_s
             await self._sleep(wait_s)

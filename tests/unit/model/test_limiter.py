@@ -25,7 +25,7 @@ async def passed(limiter: Limiter, clock: FakeClock, count: int, for_s: float) -
     through: list[tuple[int, float]] = []
 
     async def come(number: int) -> None:
-        await limiter.turn()
+        (await limiter.turn()).sent()
         through.append((number, round(clock.now(), 3)))
 
     coming = [asyncio.ensure_future(come(number)) for number in range(count)]
@@ -55,6 +55,30 @@ async def test_no_more_than_allowed_in_any_second() -> None:
     moments = [moment for _, moment in await passed(gate(clock, 10), clock, 50, 60)]
     assert len(moments) == 50
     assert max(sum(start <= moment < start + 1 for moment in moments) for start in moments) <= 10
+
+
+async def test_next_one_waits_until_the_last_request_has_left() -> None:
+    """Between its turn and its leaving, a busy event loop may do much else."""
+    clock = FakeClock()
+    limiter = gate(clock, 10)
+    slow = await limiter.turn()
+    second = asyncio.ensure_future(limiter.turn())
+    await clock.advance(0.7)
+    assert not second.done()
+    slow.sent()
+    await clock.advance(0.099)
+    assert not second.done()
+    await clock.advance(0.01)
+    assert second.done()
+
+
+async def test_request_that_never_leaves_does_not_shut_the_gate() -> None:
+    clock = FakeClock()
+    limiter = gate(clock, 10)
+    await limiter.turn()
+    second = asyncio.ensure_future(limiter.turn())
+    await clock.advance(3)
+    assert second.done()
 
 
 async def test_pause_holds_for_all_and_they_do_not_come_back_at_once() -> None:
@@ -97,7 +121,7 @@ def test_runs_in_several_threads_share_the_gate() -> None:
     def run() -> None:
         async def come() -> None:
             for _ in range(5):
-                await limiter.turn()
+                (await limiter.turn()).sent()
 
         asyncio.run(come())
 
@@ -117,7 +141,9 @@ async def test_what_was_waited_is_told(count: int) -> None:
     waits: list[float] = []
 
     async def come() -> None:
-        waits.append(await limiter.turn())
+        turn = await limiter.turn()
+        turn.sent()
+        waits.append(turn.waited_s)
 
     coming = [asyncio.ensure_future(come()) for _ in range(count)]
     await clock.advance(20)
