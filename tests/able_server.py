@@ -1,7 +1,7 @@
 """A server of the Responses API that can do exactly what a profile says, and refuses the rest with a 400, as strict ones do.
 
-Its model is of the simplest kind: it says all words that it was told, and the name of each picture's colour. What it is asked with is held
-against the SDK's own types first.
+Its model is of the simplest kind: it says all words that it was told, and the name of each picture's colour. What it is
+asked with is held against the SDK's own types first.
 """
 
 from __future__ import annotations

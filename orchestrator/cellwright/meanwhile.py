@@ -1,7 +1,8 @@
 """What is heard of a response before it is there: for the journal, and for whoever watches.
 
-Flows in: a delta, a retry, a change of what is asked. Flows out: the record of it, where there is one, and what is told. Decided here: that pieces are for live views
-only, and that the journal has each request as it was really made, with the model that it was made to.
+Flows in: a delta, a retry, a change of what is asked. Flows out: the record of it, where there is one, and what is
+told. Decided here: that pieces are for live views only, and that the journal has each request as it was really made,
+with the model that it was made to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which model is asked, at which server, with what is known of that server.
 
-Flows in: a model's name, an address, how it is asked. Flows out: a `Model`. Decided here: that a profile which is named counts before one that was found out, and that before what an
-address stands for; where profiles are kept; and that models which stand in for each other are all at one server. What needs the openai library is imported where it is used.
+Flows in: a model's name, an address, how it is asked. Flows out: a `Model`. Decided here: that a profile which is named
+counts before one that was found out, and that before what an address stands for; where profiles are kept; and that
+models which stand in for each other are all at one server. What needs the openai library is imported where it is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Fifty runs at once, at a model server that lets through ten requests a second.
 
-Flows in: how many runs. Flows out: how often they asked, what was refused, and how long it took beside the least time that so many requests take. Decided here: that time is taken at
-the server, from the first request to the last; each run has two turns and a cell, and a sandbox that is none.
+Flows in: how many runs. Flows out: how often they asked, what was refused, and how long it took beside the least time
+that so many requests take. Decided here: that time is taken at the server, from the first request to the last; each run
+has two turns and a cell, and a sandbox that is none.
 """
 
 from __future__ import annotations

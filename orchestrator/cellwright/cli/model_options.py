@@ -1,7 +1,8 @@
 """Which model does a task, and how it is asked, said the same way by `run`, `resume` and `fork`.
 
-Flows in: the words after `--model`, `--base-url`, `--emulate`, `--effort` and their like. Flows out: the model, for as long as it is asked. Decided here: that a script is played over real
-HTTP within the same command; that what is known of a server from `cellwright probe` is used, and said. What needs the openai library is imported where it is used.
+Flows in: the words after `--model`, `--base-url`, `--emulate`, `--effort` and their like. Flows out: the model, for as
+long as it is asked. Decided here: that a script is played over real HTTP within the same command; that what is known of
+a server from `cellwright probe` is used, and said. What needs the openai library is imported where it is used.
 """
 
 from __future__ import annotations

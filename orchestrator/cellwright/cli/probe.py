@@ -1,6 +1,7 @@
 """`cellwright probe`: what a model server can do, found out by asking it, and kept for runs that ask it later.
 
-Flows in: an address and a model. Flows out: a line for each thing as it is found out, or one JSON object; the profile on disk. Decided here: how it reads.
+Flows in: an address and a model. Flows out: a line for each thing as it is found out, or one JSON object; the profile
+on disk. Decided here: how it reads.
 """
 
 from __future__ import annotations

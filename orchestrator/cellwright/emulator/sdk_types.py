@@ -1,7 +1,8 @@
 """Whether the body of a request is one that the SDK's own types allow: not only what a server happens to look at.
 
-Flows in: a body. Flows out: nothing, or a `NotTheSdks` that names the places. Decided here: that nothing may be in it which the types do not have, and that what they call an
-iterable is a list, as it is in JSON; pydantic would look at neither by itself.
+Flows in: a body. Flows out: nothing, or a `NotTheSdks` that names the places. Decided here: that nothing may be in it
+which the types do not have, and that what they call an iterable is a list, as it is in JSON; pydantic would look at
+neither by itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A response on its way: pieces are forwarded as they come, and what it is in the end.
 
-Flows in: events of a stream, or a response in one. Flows out: deltas; a `Response`. Decided here: which event is its end; that a response which is still queued or in
-progress when there is no more of it broke off; that reasoning is taken where it is complete; and that code which comes as plain text looks like the
-arguments of any other call.
+Flows in: events of a stream, or a response in one. Flows out: deltas; a `Response`. Decided here: which event is its
+end; that a response which is still queued or in progress when there is no more of it broke off; that reasoning is taken
+where it is complete; and that code which comes as plain text looks like the arguments of any other call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How a model is asked, besides what it is asked: what the user may choose of a request, and how patient a run is.
 
-Flows in: the words of a command line, or of a caller. Flows out: an `Asking`, checked. Decided here: which fields of a request are the loop's own and cannot be
-chosen; that what a server's profile lacks is refused when it is asked for by name.
+Flows in: the words of a command line, or of a caller. Flows out: an `Asking`, checked. Decided here: which fields of a
+request are the loop's own and cannot be chosen; that what a server's profile lacks is refused when it is asked for by
+name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a model is to the loop: a Protocol, and the values that go in and come out of it.
 
 Flows in: a `Request`, the whole history in it. Flows out: a `Response` of typed items, each with the JSON it came as.
-Decided here: what the loop can tell apart (a call, a message, anything else), and that the history is sent whole with every
-request: it works with every server of the Responses API, leaves nothing stored with any of them, and keeps the run
-ours to resume and fork. Words of the API (`call_id`, `arguments`, `phase`) are kept at this edge.
+Decided here: what the loop can tell apart (a call, a message, anything else), and that the history is sent whole with
+every request: it works with every server of the Responses API, leaves nothing stored with any of them, and keeps the
+run ours to resume and fork. Words of the API (`call_id`, `arguments`, `phase`) are kept at this edge.
 """
 
 from __future__ import annotations

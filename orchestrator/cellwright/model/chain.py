@@ -1,8 +1,9 @@
 """What a server has of a conversation, so that only what is new need be sent.
 
-Flows in: the history of each request, and of each response its id and items. Flows out: the response to go on from, and how many items the server has. Decided here:
-that a history goes on from a response exactly if it begins with all that was sent for it and all that it said, item for item; any
-other is sent whole, and chaining begins anew with it. The items are held by reference, as the history holds them.
+Flows in: the history of each request, and of each response its id and items. Flows out: the response to go on from, and
+how many items the server has. Decided here: that a history goes on from a response exactly if it begins with all that
+was sent for it and all that it said, item for item; any other is sent whole, and chaining begins anew with it. The
+items are held by reference, as the history holds them.
 """
 
 from __future__ import annotations

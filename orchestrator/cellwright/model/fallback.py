@@ -1,7 +1,8 @@
 """Several models for one conversation: where the first gives no answer, the next one is asked for that turn.
 
-Flows in: models, the wanted one first. Flows out: the response of whichever answered. Decided here: that only a failure that may pass, once its retries are used up, leads to
-another model; that the same model goes on for a while then, because each change costs the server's cache and the model's reasoning; and that the first is asked again after it.
+Flows in: models, the wanted one first. Flows out: the response of whichever answered. Decided here: that only a failure
+that may pass, once its retries are used up, leads to another model; that the same model goes on for a while then,
+because each change costs the server's cache and the model's reasoning; and that the first is asked again after it.
 """
 
 from __future__ import annotations

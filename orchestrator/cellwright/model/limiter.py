@@ -1,8 +1,9 @@
 """One gate to each model server, for all runs of a process.
 
-Flows in: everybody who is about to ask, and when a request has left. Flows out: their turn, in the order in which they came. Decided here: that requests are
-spaced evenly, a little wider than asked for, because what goes evenly here need not arrive so; that the next one waits until the last has really left, which
-a busy event loop can put off; and that after a server has said how long to wait, nobody asks it before, and not all at once then.
+Flows in: everybody who is about to ask, and when a request has left. Flows out: their turn, in the order in which they
+came. Decided here: that requests are spaced evenly, a little wider than asked for, because what goes evenly here need
+not arrive so; that the next one waits until the last has really left, which a busy event loop can put off; and that
+after a server has said how long to wait, nobody asks it before, and not all at once then.
 
 A plain lock and short waits instead of an event loop's own means: runs may be in several loops, in several threads.
 """

@@ -1,8 +1,8 @@
 """Pictures on their way to a model server: how large they are, and which of them are left out with a sentence instead.
 
-Flows in: a picture as a `data:` URL. Flows out: its sides in pixels, read from its first bytes; nothing is decoded here. Decided here: what
-stands in place of a picture that is left out, and that where there are too many the oldest go, many at a time: each time that one goes,
-the server's cached prefix is lost from there.
+Flows in: a picture as a `data:` URL. Flows out: its sides in pixels, read from its first bytes; nothing is decoded
+here. Decided here: what stands in place of a picture that is left out, and that where there are too many the oldest go,
+many at a time: each time that one goes, the server's cached prefix is lost from there.
 """
 
 from __future__ import annotations

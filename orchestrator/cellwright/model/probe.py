@@ -1,7 +1,8 @@
 """What a model server can do, found out by asking it.
 
-Flows in: a server and a model. Flows out: a `Profile`, and of each part what was seen. Decided here: the questions, each one small request that is bounded in time and alone has one thing in it that
-a server may not know; that what is not merely taken but shown to work counts (a word that a chained conversation must remember, the colour of a picture);
+Flows in: a server and a model. Flows out: a `Profile`, and of each part what was seen. Decided here: the questions,
+each one small request that is bounded in time and alone has one thing in it that a server may not know; that what is
+not merely taken but shown to work counts (a word that a chained conversation must remember, the colour of a picture);
 and that what could not be found out stays as it was believed before.
 """
 

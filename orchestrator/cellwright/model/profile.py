@@ -1,7 +1,8 @@
 """What a model server can do: which parts of the Responses API it takes, and what it is sent instead of the others.
 
-Flows in: a server's address, or a profile's name. Flows out: a `Profile`. Decided here: the profiles that are built in, each with
-where it is known from; which of them an address stands for; and that a server nobody knows is taken for one of the API's own.
+Flows in: a server's address, or a profile's name. Flows out: a `Profile`. Decided here: the profiles that are built in,
+each with where it is known from; which of them an address stands for; and that a server nobody knows is taken for one
+of the API's own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a model server's refusal means, in words.
 
-Flows in: an error of the SDK's. Flows out: a `ModelError`: what happened, what it usually means, what is left, what to do. Decided here: those words; that the
-key is never among them; and which servers' words for "too long" are the API's `context_length_exceeded`.
+Flows in: an error of the SDK's. Flows out: a `ModelError`: what happened, what it usually means, what is left, what to
+do. Decided here: those words; that the key is never among them; and which servers' words for "too long" are the API's
+`context_length_exceeded`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A server of the Responses API, by the `openai` SDK.
 
-Flows in: a `Request`. Flows out: deltas while the response arrives, then the whole of it; or a `ModelError`. Decided here: what a request has besides
-its input; that the history is sent whole, and nothing is stored anywhere, unless chaining is asked for; when the same is sent in another way: whole after all
-where the server has forgotten, without a picture that it refused. A credential never gets into a message.
+Flows in: a `Request`. Flows out: deltas while the response arrives, then the whole of it; or a `ModelError`. Decided
+here: what a request has besides its input; that the history is sent whole, and nothing is stored anywhere, unless
+chaining is asked for; when the same is sent in another way: whole after all where the server has forgotten, without a
+picture that it refused. A credential never gets into a message.
 """
 
 from __future__ import annotations

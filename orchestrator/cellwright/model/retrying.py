@@ -1,8 +1,9 @@
 """How often, and after how long, a request that got no answer is made again.
 
-Flows in: what asks once; what it raises. Flows out: the answer, and how long was waited for it. Decided here: which failures may pass (408, 409, 429, 5xx, no
-connection, no answer in time, a response that broke off), which never do (a quota that is spent, anything else that was refused); how long is waited: as
-long as the server says, or a random part of a time that doubles; and where that ends. The SDK's own retries are off.
+Flows in: what asks once; what it raises. Flows out: the answer, and how long was waited for it. Decided here: which
+failures may pass (408, 409, 429, 5xx, no connection, no answer in time, a response that broke off), which never do (a
+quota that is spent, anything else that was refused); how long is waited: as long as the server says, or a random part
+of a time that doubles; and where that ends. The SDK's own retries are off.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Who sees the body of each request before it goes to a model server: tests hold it against the API's own types.
 
-Flows in: bodies. Flows out: the same, to whoever is in `observers`. Decided here: nothing; without observers, which is the rule, nothing happens.
+Flows in: bodies. Flows out: the same, to whoever is in `observers`. Decided here: nothing; without observers, which is
+the rule, nothing happens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Profiles that `cellwright probe` found out, on disk: one file for each server and model.
 
-Flows in: a folder, an address, a model's name; a profile to keep. Flows out: the file; the profile that was kept. Decided here:
-the file's name, that it is TOML which a person may write as well, and that one that cannot be read is said, never guessed at.
+Flows in: a folder, an address, a model's name; a profile to keep. Flows out: the file; the profile that was kept.
+Decided here: the file's name, that it is TOML which a person may write as well, and that one that cannot be read is
+said, never guessed at.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """One history, as one server takes it: what a profile lacks is put otherwise on the way out.
 
-Flows in: the loop's history and tools. Flows out: `input` and `tools` of a request. Decided here: which fields of a model's own items
-go back to it (those that the API takes as input, by the SDK's types; an item of a kind that the SDK does not know goes as it came); that an
-answer to a custom tool is one; where a picture stands; and that reasoning goes back only to the model that it came from.
+Flows in: the loop's history and tools. Flows out: `input` and `tools` of a request. Decided here: which fields of a
+model's own items go back to it (those that the API takes as input, by the SDK's types; an item of a kind that the SDK
+does not know goes as it came); that an answer to a custom tool is one; where a picture stands; and that reasoning goes
+back only to the model that it came from.
 """
 
 from __future__ import annotations
