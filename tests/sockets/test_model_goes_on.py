@@ -11,11 +11,12 @@ from cellwright.conversation import conversation_of
 from cellwright.emulator.sdk_types import check
 from cellwright.loop import Outcome, run
 from cellwright.model.asking import Asking
+from cellwright.model.fallback import FallbackModel
 from cellwright.model.profile import Profile
 from cellwright.model.responses import ResponsesModel
 from cellwright.model.stored_profiles import store
 from cellwright.model.wire import Wire
-from cellwright.model_server import profiles_folder
+from cellwright.model_server import model_at, profiles_folder
 from cellwright.record.reader import read_run
 from cellwright.testing.fake_sandbox import FakeBackend
 
@@ -75,6 +76,16 @@ async def test_response_that_summed_up_without_tools_is_not_gone_on_from() -> No
     begun = conversation_of(read_run(outcome.run_dir))
     assert [item["type"] for item in begun.history] == ["message", "reasoning", "function_call"]
     assert [call.call_id for call in begun.calls] == ["c0"]
+
+
+async def test_models_that_are_named_stand_in_for_each_other_each_with_its_own_profile() -> None:
+    found = Profile(name="found", known_from="probe", tool_images="none")
+    store(profiles_folder(), "http://gpu.test:9/v1", "two", found, probed_at="now")
+    model = model_at("one", base_url="http://gpu.test:9/v1", fallbacks=["two", "one"])
+    assert repr(model) == "<FallbackModel one, two: one is asked>"
+    assert isinstance(model, FallbackModel)
+    assert [one.profile.name for one in model._models] == ["api", "found"]  # type: ignore[attr-defined]
+    await model.close()
 
 
 async def test_profile_that_probe_kept_is_used_and_said(capsys: pytest.CaptureFixture[str]) -> None:

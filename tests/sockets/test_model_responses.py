@@ -123,7 +123,8 @@ async def test_server_that_only_lists_its_items_at_the_end_is_understood(odd: Od
 BROKEN = {
     "nothing": ("", "ended before the response did"),
     "error event": (sse({"type": "error", "message": "overloaded", "code": None, "param": None, "sequence_number": 0}), "overloaded"),
-    "no JSON": ("event: response.created\ndata: {oops\n\n", "broke off"),
+    "no JSON": ("event: response.created\ndata: {oops\n\n", "broke off: it sent what is no event"),
+    "a number": ("event: response.created\ndata: 5\n\n", "broke off"),
     "HTML": ("<html>not an API</html>", "ended before the response did"),
 }  # fmt: skip
 
@@ -211,6 +212,27 @@ async def test_key_is_in_no_message_and_no_cause(odd: OddServer):
         await asked(odd.says(body, status=401, kind="application/json"))
     assert "sk-" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+async def test_fault_of_whoever_looks_on_is_not_taken_for_one_of_the_server(emulator: Emulator):
+    def look(_: object) -> None:
+        raise ValueError("a view that is broken")
+
+    model = ResponsesModel("m", base_url=script(emulator, "Hi.").base_url, api_key=KEY)
+    with pytest.raises(ValueError, match="a view that is broken"):
+        await model.respond(ASKED, look)
+    await model.close()
+    assert len(emulator.requests) == 1
+
+
+async def test_answer_that_is_no_json_broke_off(odd: OddServer):
+    asking = Asking(streams=False, retrying=Retrying(attempts=1))
+    model = ResponsesModel(
+        "m", base_url=odd.says("{oops", kind="application/json").base_url, api_key=KEY, asking=asking
+    )
+    with pytest.raises(ModelError, match="no JSON"):
+        await model.respond(ASKED, [].append)
+    await model.close()
 
 
 async def test_key_is_not_in_the_repr():

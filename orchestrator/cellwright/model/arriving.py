@@ -8,8 +8,10 @@ where it is complete; and that code which comes as plain text looks like the arg
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
 from typing import Any, Final, Literal, cast
 
+import openai
 from openai.types.responses import Response as ApiResponse
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from pydantic import JsonValue
@@ -56,7 +58,7 @@ class Arriving:
         """
         try:
             delta = self._read(event)
-        except (AttributeError, TypeError) as error:  # the SDK checks nothing of what a server sends
+        except (AttributeError, TypeError, ValueError) as error:  # the SDK checks nothing of what a server sends
             raise BrokenOff(f"it sent an event that cannot be read ({str(error)[:200]})") from error
         if delta is not None and delta.text:
             self._on_delta(delta)
@@ -105,6 +107,24 @@ class Arriving:
 
     def _arguments(self, item_id: str, piece: str) -> Delta:
         return Delta("arguments", item_id, piece, self._names.get(item_id, ""))
+
+
+async def events_of(stream: openai.AsyncStream[ResponseStreamEvent]) -> AsyncGenerator[ResponseStreamEvent]:
+    """Yield the events of a stream.
+
+    Raises:
+        BrokenOff: One cannot be read at all.
+        openai.OpenAIError: As the SDK raises them.
+    """
+    iterator = aiter(stream)
+    while True:
+        try:
+            event = await anext(iterator)
+        except StopAsyncIteration:
+            return
+        except (ValueError, TypeError, AttributeError) as error:  # no JSON, or JSON of another shape
+            raise BrokenOff(f"it sent what is no event ({str(error)[:200]})") from error
+        yield event
 
 
 def response_from(came: ApiResponse, items: list[Item] | None = None) -> Response:

@@ -14,7 +14,7 @@ import json
 import struct
 import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -26,7 +26,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import JsonValue
 
 from cellwright.model import sent
-from cellwright.model.arriving import Arriving
+from cellwright.model.arriving import Arriving, events_of
 from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import item_from
 from cellwright.model.limiter import limiter_of
@@ -315,8 +315,8 @@ class _Probe:
                 stream=True,
                 stream_cls=openai.AsyncStream[ResponseStreamEvent],
             )
-            async with stream:
-                async for event in stream:
+            async with stream, aclosing(events_of(stream)) as events:
+                async for event in events:
                     arriving.take(event)
         raw = arriving.whole().raw
         return raw if isinstance(raw, dict) else {}
@@ -346,6 +346,8 @@ async def _in_time() -> AsyncIterator[None]:
             yield
     except TimeoutError as error:
         raise BrokenOff(f"there was no answer within {REQUEST_S:g} s") from error
+    except json.JSONDecodeError as error:
+        raise BrokenOff(f"it answered with what is no JSON ({error})") from error
 
 
 def _with(profile: Profile, part: str, value: bool | int | None) -> Profile:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import os
 import re
 import ssl
 import uuid
 from collections.abc import Mapping, MutableMapping
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -28,7 +30,7 @@ from pydantic import JsonValue
 
 from cellwright.errors import UsageError
 from cellwright.model import sent
-from cellwright.model.arriving import Arriving, response_from
+from cellwright.model.arriving import Arriving, events_of, response_from
 from cellwright.model.asking import Asking, merged
 from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Retried
 from cellwright.model.chain import Chain
@@ -184,6 +186,8 @@ class ResponsesModel:
             if not whole.expired():
                 raise
             raise BrokenOff(f"there was no whole response within {within_s:g} s") from error
+        except json.JSONDecodeError as error:
+            raise BrokenOff(f"it answered with what is no JSON ({error})") from error
         return response_from(came)
 
     async def _streamed(self, body: dict[str, JsonValue], on_delta: OnDelta) -> Response:
@@ -198,12 +202,12 @@ class ResponsesModel:
                     stream=True,
                     stream_cls=openai.AsyncStream[ResponseStreamEvent],
                 )
-                async with stream:
-                    async for event in stream:
+                async with stream, aclosing(events_of(stream)) as events:
+                    async for event in events:
                         arriving.take(event)
                         wait_s = _DRAIN_S if arriving.is_whole else idle_s
                         quiet.reschedule(asyncio.get_running_loop().time() + wait_s)
-        except (openai.OpenAIError, ValueError, TimeoutError) as error:
+        except (openai.OpenAIError, TimeoutError) as error:
             if arriving.is_whole:
                 return arriving.whole()  # it arrived; what became of its connection is all one
             if isinstance(error, TimeoutError) and quiet.expired():

@@ -98,7 +98,7 @@ class Tries:
             number += 1
             try:
                 return Got(await ask(), waited_s)
-            except (openai.OpenAIError, ValueError) as error:  # ValueError: an event that is not JSON
+            except openai.OpenAIError as error:
                 self._was_reached = self._was_reached or not isinstance(error, openai.APIConnectionError)
                 if not may_pass(error):
                     raise GaveUp(error, tries=number, waited_s=waited_s, may_pass=False) from None
@@ -140,8 +140,6 @@ def may_pass(error: Exception) -> bool:
             return True
         case openai.APIError():  # an error in the middle of a stream
             return error.code not in _FINAL_CODES and not str(error.code or "").startswith(("invalid_", "context_"))
-        case ValueError():
-            return True
         case _:
             return False
 

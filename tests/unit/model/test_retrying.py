@@ -66,7 +66,6 @@ class Asked:
         UNREACHED,
         openai.APITimeoutError(request=REQUEST),
         BrokenOff("the stream ended before the response did"),
-        ValueError("no JSON"),
         openai.APIError("overloaded", REQUEST, body={"code": "server_error"}),
     ],
     ids=lambda error: f"{type(error).__name__} {getattr(error, 'status_code', '')}",
