@@ -14,16 +14,14 @@ from collections.abc import AsyncIterator, Iterator
 
 from PIL import Image
 from pydantic import JsonValue
-from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Route
 
-from cellwright.emulator.script import Script
 from cellwright.emulator.sdk_types import check
-from cellwright.emulator.server import Emulator
 from cellwright.model.profile import Profile
+from tests.front import Front
 
 Item = dict[str, JsonValue]
 
@@ -38,28 +36,26 @@ class Unable(Exception):
         self.param = param
 
 
-class AbleServer(Emulator):
+class AbleServer(Front):
     """Can do what its profile says."""
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(Script.parse("Nothing."))
+        super().__init__()
         self.profile = profile
         self.stored: dict[str, list[Item]] = {}
         self._numbers = itertools.count(1)
 
-    def _app(self) -> Starlette:
-        routes = [Route("/v1/responses", self._answer_it, methods=["POST"])]
-        if self.profile.compact_endpoint:
-            routes.append(Route("/v1/responses/compact", self._compact, methods=["POST"]))
-        return Starlette(routes=routes)
+    def routes(self) -> list[Route]:
+        more = (
+            [Route("/v1/responses/compact", self._compact, methods=["POST"])] if self.profile.compact_endpoint else []
+        )
+        return [*super().routes(), *more]
 
     async def _compact(self, request: HttpRequest) -> HttpResponse:
         await request.body()
         return JSONResponse({"id": "resp_c", "object": "response.compaction", "output": []})
 
-    async def _answer_it(self, request: HttpRequest) -> HttpResponse:
-        body = json.loads(await request.body())
-        self.requests.append(body)
+    async def answer(self, body: dict) -> HttpResponse:
         check(body)
         try:
             before = self._before(body)

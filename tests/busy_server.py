@@ -5,17 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 
-from starlette.applications import Starlette
-from starlette.requests import Request as HttpRequest
+from pydantic import JsonValue
 from starlette.responses import JSONResponse
 from starlette.responses import Response as HttpResponse
-from starlette.routing import Route
 
-from cellwright.emulator.script import Script
-from cellwright.emulator.server import Emulator
+from tests.front import BeforeEmulator
 
 
-class BusyServer(Emulator):
+class BusyServer(BeforeEmulator):
     """Refuses with 429 what is too much, and says how long to wait."""
 
     def __init__(self, script: str, *, per_second: int | None = None, shut_for: int = 0, wait_s: float = 1.0) -> None:
@@ -27,7 +24,7 @@ class BusyServer(Emulator):
             shut_for: So many requests of each model are refused at first.
             wait_s: How long it tells those to wait that it refuses.
         """
-        super().__init__(Script.parse(script))
+        super().__init__(script)
         self.refused = 0
         self.came: list[float] = []
         """When requests came, in seconds."""
@@ -45,16 +42,13 @@ class BusyServer(Emulator):
         """Most requests that came in any second."""
         return max(sum(start <= moment < start + 1 for moment in self.came) for start in self.came)
 
-    def _app(self) -> Starlette:
-        return Starlette(routes=[Route("/v1/responses", self._at_the_door, methods=["POST"])])
-
-    async def _at_the_door(self, request: HttpRequest) -> HttpResponse:
-        now, model = time.monotonic(), (await request.json())["model"]
+    async def answer(self, body: dict[str, JsonValue]) -> HttpResponse:
+        now, model = time.monotonic(), str(body["model"])
         self.came.append(now)
         if now < self._not_before.get(model, 0):
             self.too_early.append(model)
         if not self._is_too_much(now) and self._refused_of[model] >= self._shut_for:
-            return await self._create(request)
+            return await self.handed_on(body)
         self.refused += 1
         self._refused_of[model] += 1
         self._not_before[model] = time.monotonic() + self._wait_s

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from starlette.applications import Starlette
-from starlette.requests import Request as HttpRequest
+from pydantic import JsonValue
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.responses import Response as HttpResponse
-from starlette.routing import Route
 
-from cellwright.emulator.script import Script
-from cellwright.emulator.server import Emulator
+from tests.front import BeforeEmulator
 
 
 @dataclass(frozen=True)
@@ -37,39 +33,30 @@ class Cut(Exception):
     """The connection is cut here."""
 
 
-class FaultyServer(Emulator):
+class FaultyServer(BeforeEmulator):
     """Has the faults that are given to it, one a request, then none."""
 
     def __init__(self, script: str = "Hi.") -> None:
-        super().__init__(Script.parse(script))
+        super().__init__(script)
         self.faults: deque[Fault] = deque()
         self.came: list[float] = []
         """When each request came, in seconds."""
-        self._over = asyncio.Event()
 
     def has(self, *faults: Fault) -> FaultyServer:
         self.faults.extend(faults)
         return self
 
-    async def __aexit__(self, *raised) -> None:
-        self._over.set()
-        await super().__aexit__(*raised)
-
-    def _app(self) -> Starlette:
-        return Starlette(routes=[Route("/v1/responses", self._faulty, methods=["POST"])])
-
-    async def _faulty(self, request: HttpRequest) -> HttpResponse:
+    async def answer(self, body: dict[str, JsonValue]) -> HttpResponse:
         self.came.append(time.monotonic())
         fault = self.faults.popleft() if self.faults else None
         if fault is not None and fault.kind == "status":
-            self.requests.append(await request.json())
             said = {"message": fault.message, "type": "x", "param": fault.param, "code": fault.code}
             return JSONResponse({"error": said}, fault.status, headers=dict(fault.headers))
-        answer = await self._create(request)
+        answer = await self.handed_on(body)
         if fault is None:
             return answer
         if not isinstance(answer, StreamingResponse):
-            await self._over.wait()
+            await self.over.wait()
             return answer
         return StreamingResponse(self._broken(answer, fault), media_type="text/event-stream")
 
@@ -81,5 +68,5 @@ class FaultyServer(Emulator):
             yield event
             number += 1
         if fault.kind == "silence":
-            await self._over.wait()
+            await self.over.wait()
         raise Cut

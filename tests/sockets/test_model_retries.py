@@ -9,7 +9,6 @@ import pytest
 import pytest_asyncio
 from tests.faulty_server import Fault, FaultyServer
 
-from cellwright.emulator.script import Script
 from cellwright.errors import ModelError
 from cellwright.loop import Outcome, run
 from cellwright.model.asking import Asking, Retrying
@@ -35,7 +34,7 @@ async def running() -> AsyncIterator[FaultyServer]:
 
 @pytest.fixture
 def server(running: FaultyServer) -> FaultyServer:
-    running.play(Script.parse("Hi."))
+    running.play("Hi.")
     running.faults.clear()
     running.came.clear()
     return running
@@ -143,7 +142,7 @@ async def test_each_try_and_what_was_waited_is_in_the_journal(server: FaultyServ
 
 
 async def test_no_cell_runs_twice_because_of_a_retry(server: FaultyServer) -> None:
-    server.play(Script.parse("```python\nx = globals().get('x', 0) + 1\nlog(x)\n```\n---\nexpect: 1\nDone."))
+    server.play("```python\nx = globals().get('x', 0) + 1\nlog(x)\n```\n---\nexpect: 1\nDone.")
     server.has(Fault("drop", after=5), Fault("drop", after=6), Fault("status", 500))
     patience = Retrying(attempts=4, first_s=0.001)
     outcome = await driven(ResponsesModel("m", base_url=server.base_url, api_key="k", asking=Asking(retrying=patience)))
@@ -159,7 +158,7 @@ async def test_another_model_answers_where_the_first_is_gone_and_gets_no_reasoni
         ResponsesModel(name, base_url=server.base_url, api_key="k", asking=asking, authors=authors)
         for name in ("one", "two")
     ]
-    server.play(Script.parse("```python\nlog(1)\n```\n---\nexpect: 1\nDone."))
+    server.play("```python\nlog(1)\n```\n---\nexpect: 1\nDone.")
 
     class Gone(FallbackModel):
         async def respond(self, request, on_delta):

@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 from PIL import Image
+from starlette.responses import Response as HttpResponse
 from tests.able_server import AbleServer
 from tests.faulty_server import Fault, FaultyServer
+from tests.front import Front
 
-from cellwright.emulator.script import Script
-from cellwright.emulator.server import Emulator
 from cellwright.loop import Outcome, run
 from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import AskedOtherwise, Delta, Heard, Item, OtherItem, Request, Retried
@@ -42,17 +42,17 @@ async def running() -> AsyncIterator[FaultyServer]:
 
 @pytest.fixture
 def server(running: FaultyServer) -> FaultyServer:
-    running.play(Script.parse(LOOKS))
+    running.play(LOOKS)
     running.faults.clear()
     return running
 
 
-def model_at(server: Emulator, profile: Profile | None = None, **asking) -> ResponsesModel:
+def model_at(server: Front, profile: Profile | None = None, **asking) -> ResponsesModel:
     asked = Asking(**{"retrying": QUICK, **asking})
     return ResponsesModel("m", base_url=server.base_url, api_key="k", asking=asked, profile=profile)
 
 
-async def driven(server: Emulator, profile: Profile | None = None, **asking) -> Outcome:
+async def driven(server: Front, profile: Profile | None = None, **asking) -> Outcome:
     model = model_at(server, profile, **asking)
     try:
         return await run("Do it.", model=model, backend=FakeBackend())
@@ -81,7 +81,7 @@ async def test_server_that_has_forgotten_is_sent_the_whole_and_chained_anew(serv
     heard: list[Heard] = []
     first = await model.respond(Request("", (TASK,), TOOLS), heard.append)
     history = (TASK, *(item.raw for item in first.items), answered(first.calls[0].call_id, told("first")))
-    server._stored.clear()
+    server.has(Fault("status", 400, "previous_response_not_found", param="previous_response_id"))
     second = await model.respond(Request("", history, TOOLS), heard.append)
     history = (*history, *(item.raw for item in second.items), answered(second.calls[0].call_id, told("42")))
     third = await model.respond(Request("", history, TOOLS), heard.append)
@@ -133,7 +133,7 @@ ODD = {
 async def test_response_that_is_not_completed_ends_the_run_and_says_why(
     server: FaultyServer, status: str, streams: bool
 ) -> None:
-    server.play(Script.parse(f"status: {status}\n```python\nlog(1)\n```"))
+    server.play(f"status: {status}\n```python\nlog(1)\n```")
     outcome = await driven(server, streams=streams, retrying=Retrying(attempts=1))
     assert (outcome.status, outcome.cells) == ("failed", 0)
     said = ODD[status] if not streams or "still" not in ODD[status] else "ended before the response did"
@@ -293,12 +293,9 @@ async def test_plain_code_arrives_in_pieces_as_the_arguments_of_any_call() -> No
     ]
 
     class Streams(AbleServer):
-        async def _answer_it(self, request):
-            from starlette.responses import Response
-
-            await request.body()
+        async def answer(self, _):
             text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
-            return Response(text, media_type="text/event-stream")
+            return HttpResponse(text, media_type="text/event-stream")
 
     heard: list[Heard] = []
     async with Streams(Profile(name="able")) as server:
