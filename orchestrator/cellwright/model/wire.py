@@ -76,7 +76,7 @@ class Wire:
         return sending.whole()
 
     def _tool(self, tool: Item) -> Sent:
-        if self.custom_tools and tool.get("type") == "function":
+        if self.custom_tools and _takes_code(tool):
             described = f"{tool.get('description') or ''}{_FREE}"
             return {"type": "custom", "name": tool["name"], "description": described, "format": {"type": "text"}}
         return dict(tool) if self.profile.strict_tools else {**tool, "strict": False}
@@ -212,6 +212,13 @@ class _Sending:
         if self._following:
             self._sent.append({"type": "message", "role": "user", "content": self._following})
             self._following = []
+
+
+def _takes_code(tool: Item) -> bool:
+    """Return whether code is all that a function takes; any other stays a function."""
+    parameters = tool.get("parameters")
+    properties = parameters.get("properties") if isinstance(parameters, dict) else None
+    return tool.get("type") == "function" and isinstance(properties, dict) and properties.keys() == {"code"}
 
 
 def _text(text: str) -> Sent:

@@ -139,6 +139,13 @@ def test_function_tools_become_custom_ones_when_asked_for() -> None:
     check({"model": "m", "input": "x", "tools": [*tools]})
 
 
+def test_function_that_takes_something_else_than_code_stays_one() -> None:
+    properties = {"question": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["question"], "additionalProperties": False}
+    asks: Item = {"type": "function", "name": "ask", "description": "Asks.", "strict": True, "parameters": schema}
+    assert Wire(ABLE, custom_tools=True).tools([asks]) == [asks]
+
+
 def test_tool_is_not_strict_where_that_is_not_known() -> None:
     offered = tools_for(["python"], width=1440, height=1000, page_height=900)
     assert [tool["strict"] for tool in Wire(replace(ABLE, strict_tools=False)).tools(offered)] == [False]
