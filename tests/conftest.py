@@ -6,13 +6,16 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+from pydantic import JsonValue
+
+from cellwright.model.sent import observers
 
 if TYPE_CHECKING:
     from cellwright_kernel.desktop import Desktop
@@ -30,6 +33,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # everything anew: 1.5 s before the first test, and 0.3 s a process
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def _held_against_the_sdk(body: Mapping[str, JsonValue]) -> None:
+    """Every request that a test makes by the model's adapter is one that the SDK's own types allow."""
+    from cellwright.emulator.sdk_types import check  # openai is imported for who asks a model only
+
+    check(body)
+
+
+observers.append(_held_against_the_sdk)
 
 
 @pytest.hookimpl(wrapper=True)

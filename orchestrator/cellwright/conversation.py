@@ -118,8 +118,8 @@ def check_usable(response: Response) -> None:
     refusals = [message.refusal for message in response.messages if message.refusal is not None]
     if refusals:
         raise Refused(f"The model refused: {' '.join(refusals)}", summary="\n".join(refusals))
-    kinds = {str(item.raw.get("type")) for item in response.items}
-    foreign = sorted(kind for kind in kinds if kind.endswith("_call") and kind != "function_call")
+    kinds = {str(item.raw.get("type")) for item in response.items if not isinstance(item, Call)}
+    foreign = sorted(kind for kind in kinds if kind.endswith("_call"))
     if foreign:
         raise ResponseUnusable(f"The model used a tool that was not offered: {', '.join(foreign)[:200]}.")
 
@@ -144,7 +144,7 @@ def last_words_of(response: Response) -> str | None:
 
 
 def answer_item(call: Call, items: Sequence[InputItem]) -> Item:
-    """Return the answer to a call, as the API has it."""
+    """Return the answer to a call, as the API has it. Of a custom tool, too: the model's adapter sends it as that tool's."""
     return {"type": "function_call_output", "call_id": call.call_id, "output": cast("list[JsonValue]", list(items))}
 
 
@@ -194,7 +194,8 @@ class _Reading:
         match record:
             case ModelRequest(parameters=parameters, purpose=purpose):
                 self._is_apart = purpose == "summary"
-                self._sums_up = parameters.get("tool_choice") == "none"
+                # a server that knows no `tool_choice` is sent no tools instead
+                self._sums_up = parameters.get("tool_choice") == "none" or parameters.get("tools") == []
                 told = self._wrap_up is not None and record.input[-1:] == (digest_of(self._wrap_up),)
                 self._wraps_up = self._sums_up and told
                 said_then = parameters.get("instructions")

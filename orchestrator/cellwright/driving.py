@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Final, Literal, assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -37,16 +37,16 @@ from cellwright.conversation import (
 from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
-from cellwright.estimate import patches_of, tokens_of_request
+from cellwright.estimate import tokens_of_request
 from cellwright.history import Answer, History, user_item
+from cellwright.meanwhile import heard_as, request_record
 from cellwright.model import asking_tool
 from cellwright.model.asking_tool import Asks
-from cellwright.model.base import Call, Item, Model, Request, Response, Usage
+from cellwright.model.base import AskedOtherwise, Call, Heard, Item, Model, Request, Response, Usage
 from cellwright.model.tools import SUM_UP, Accepted, Rejected, checked
 from cellwright.ongoing import ModelCall
 from cellwright.place import Place
 from cellwright.progress import (
-    Arriving,
     Asked,
     CallRejected,
     CellEnded,
@@ -59,7 +59,7 @@ from cellwright.progress import (
     TurnStarted,
 )
 from cellwright.record import records
-from cellwright.record.stored import digest_of
+from cellwright.record.records import Purpose
 from cellwright.shortening import Shortening
 from cellwright.stuck import Watch
 from cellwright.terms import Terms
@@ -244,25 +244,14 @@ class Run:
             return None
         return await self._send(items, may_call=False, purpose="summary")
 
-    async def _send(
-        self, items: tuple[Item, ...], *, may_call: bool, purpose: Literal["summary"] | None = None
-    ) -> Response:
+    async def _send(self, items: tuple[Item, ...], *, may_call: bool, purpose: Purpose | None = None) -> Response:
         turn, journal = self.turns + 1, self._session.journal
         request = Request(self._instructions, items, self._tools, may_call)
         self._tell(TurnStarted(turn, self.meter.budget.turns))
-        journal.append(
-            records.ModelRequest(
-                turn=turn,
-                model=self._model.name,
-                parameters=self._model.parameters(request),
-                input=tuple(digest_of(item) for item in request.history),
-                image_patches=patches_of(request.history),
-                purpose=purpose,
-            )
-        )
+        journal.append(request_record(turn, self._model.name, self._model.parameters(request), request, purpose))
         began = time.monotonic()
         try:
-            response = await self._model.respond(request, lambda delta: self._tell(Arriving(delta)))
+            response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
         except ModelError as error:
             journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
             raise
@@ -275,6 +264,14 @@ class Run:
         self.meter.took(request, response)
         self._tell(TurnArrived(turn, response.usage, self.usage, self.meter.cost))
         return response
+
+    def _heard(self, heard: Heard, turn: int, request: Request, purpose: Purpose | None) -> None:
+        if isinstance(heard, AskedOtherwise):
+            self.meter.asks(heard.model)
+        kept, told = heard_as(heard, turn, request, purpose)
+        for record in kept:
+            self._session.journal.append(record)
+        self._tell(told)
 
     async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""

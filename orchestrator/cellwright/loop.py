@@ -20,6 +20,7 @@ from cellwright.conversation import (
 from cellwright.driving import Run
 from cellwright.errors import UsageError
 from cellwright.model.base import DEFAULT_MODEL, Model, Usage
+from cellwright.model_server import model_at
 from cellwright.people import People
 from cellwright.prices import read_prices
 from cellwright.progress import (
@@ -166,10 +167,8 @@ async def drive(
 
 
 def over_http(name: str, base_url: str | None, api_key: str | None) -> Model:
-    """Return a model at a server of the Responses API; arguments as with `run`."""
-    from cellwright.model.responses import ResponsesModel  # noqa: PLC0415 - loads openai: 0.5 s
-
-    return ResponsesModel(name, base_url=base_url, api_key=api_key)
+    """Return a model at a server of the Responses API, with what is known of it; arguments as with `run`."""
+    return model_at(name, base_url=base_url, api_key=api_key)
 
 
 def _check(terms: Terms) -> None:

@@ -41,6 +41,13 @@ class Arriving:
 
 
 @dataclass(frozen=True)
+class AskedAgain:
+    """There was no answer yet: the same is asked again, or another model."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class TurnArrived:
     """The response is whole; its calls are checked and executed next."""
 
@@ -109,6 +116,7 @@ Progress: TypeAlias = (
     RunStarted
     | TurnStarted
     | Arriving
+    | AskedAgain
     | TurnArrived
     | Told
     | Noted

@@ -24,8 +24,6 @@ KINDS = {
     "concurrency": "C",
 }
 WAITING = {
-    "A09": "the loop for every Responses server: retries with Retry-After and one limiter for all runs",
-    "A11": "the loop for every Responses server: limits of pictures by model profile",
     "C04": "the warm pool: every session starts its own sandbox yet",
     "G24": "screen recording: there is none yet",
     "S09": "the live view: no desktop is served yet",

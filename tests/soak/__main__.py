@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.soak.eight_hours import Worked, eight_hours
+from tests.soak.fifty_runs import PER_SECOND, RUNS, Waited, fifty_runs
 from tests.soak.holdings import Holdings
 from tests.soak.killed_runs import KILLED, Killed, killed_runs
 from tests.soak.made_up_requests import REQUESTS, Asked, made_up_requests
@@ -21,6 +22,7 @@ from tests.soak.many_sessions import SESSIONS, Answered, many_sessions
 from tests.soak.replayed_runs import AGAIN, Done, replayed_run, run_names
 
 WITHIN = 1.10
+WITHIN_OF_THE_RATE = 1.15
 
 
 def main(scale: float) -> int:
@@ -32,6 +34,7 @@ def main(scale: float) -> int:
             lambda: _of_cells(asyncio.run(many_cells(scale, compared=True))),
             lambda: _of_work(asyncio.run(eight_hours(scale))),
             lambda: _of_sessions(asyncio.run(many_sessions(max(2, round(SESSIONS * scale)), Path(folder)))),
+            lambda: _of_runs(asyncio.run(fifty_runs(max(10, round(RUNS * scale)))), max(10, round(RUNS * scale))),
             lambda: _of_requests(made_up_requests(round(REQUESTS * scale), Path(folder))),
             lambda: _of_killed(killed_runs(max(4, round(KILLED * scale)), seed=6)),
             lambda: _of_replayed(asyncio.run(_replayed(max(1, round(len(run_names()) * scale)), Path(folder)))),
@@ -76,6 +79,20 @@ def _of_sessions(answered: Answered) -> list[tuple[bool, str]]:
             f"{answered.answered_ms:.0f} ms, {answered.pss_bytes >> 20} MB in all, "
             f"{(answered.pss_bytes >> 20) / answered.sessions:.0f} a session",
         )
+    ]
+
+
+def _of_runs(waited: Waited, runs: int) -> list[tuple[bool, str]]:
+    return [
+        (
+            waited.done == runs and not waited.refused and waited.most_in_a_second <= PER_SECOND,
+            f"{waited.done} of {runs} runs at once done: {waited.requests} requests, at most {waited.most_in_a_second} in any second "
+            f"of {PER_SECOND} allowed, {waited.refused} refused",
+        ),
+        (
+            waited.ratio <= WITHIN_OF_THE_RATE,
+            f"they took {waited.took_s:.1f} s, {waited.ratio:.3f} times the least that so many requests take",
+        ),
     ]
 
 

@@ -13,12 +13,17 @@ from cellwright.budget import Budget
 from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
 from cellwright.loop import Outcome, run
+from cellwright.model.asking import Asking, Retrying
+from cellwright.model.responses import ResponsesModel
 from cellwright.progress import Arriving
 from cellwright.record.reader import read_run
 from cellwright.record.records import ModelFailed
 from cellwright.testing.fake_sandbox import FakeBackend
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+QUICK = Asking(retrying=Retrying(attempts=4, first_s=0.001))
+"""As patient as ever, but in less time: what waits is told of in tests of its own."""
 
 Play = Callable[..., Awaitable[tuple[Outcome, Emulator]]]
 
@@ -34,8 +39,11 @@ async def emulator() -> AsyncIterator[Emulator]:
 def played(emulator: Emulator) -> Play:
     async def play(script: str, **more) -> tuple[Outcome, Emulator]:
         emulator.play(Script.parse(script))
-        outcome = await run("Do it.", base_url=emulator.base_url, api_key="k", backend=FakeBackend(), **more)
-        return outcome, emulator
+        model = ResponsesModel("m", base_url=emulator.base_url, api_key="k", asking=more.pop("asking", QUICK))
+        try:
+            return await run("Do it.", model=model, backend=FakeBackend(), **more), emulator
+        finally:
+            await model.close()
 
     return play
 

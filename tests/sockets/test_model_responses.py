@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
@@ -17,9 +19,11 @@ from tests.waiting import GUARD_S
 from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
 from cellwright.errors import ModelError, UsageError
+from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import Call, Delta, Message, OtherItem, Request, Response
 from cellwright.model.responses import ResponsesModel
 
+ONCE = Asking(retrying=Retrying(attempts=1))
 KEY = "sk-proj-abcdefghijklmnop"
 ASKED = Request("Be good.", ({"type": "message", "role": "user", "content": "Do it."},), ())
 
@@ -55,7 +59,7 @@ async def odd() -> AsyncIterator[OddServer]:
 
 
 async def asked(server: Emulator, request: Request = ASKED, deltas: list[Delta] | None = None) -> Response:
-    model = ResponsesModel("m", base_url=server.base_url, api_key=KEY, max_retries=0)
+    model = ResponsesModel("m", base_url=server.base_url, api_key=KEY, asking=ONCE)
     try:
         return await model.respond(request, [].append if deltas is None else deltas.append)
     finally:
@@ -119,7 +123,8 @@ async def test_server_that_only_lists_its_items_at_the_end_is_understood(odd: Od
 BROKEN = {
     "nothing": ("", "ended before the response did"),
     "error event": (sse({"type": "error", "message": "overloaded", "code": None, "param": None, "sequence_number": 0}), "overloaded"),
-    "no JSON": ("event: response.created\ndata: {oops\n\n", "broke off"),
+    "no JSON": ("event: response.created\ndata: {oops\n\n", "broke off: it sent what is no event"),
+    "a number": ("event: response.created\ndata: 5\n\n", "broke off"),
     "HTML": ("<html>not an API</html>", "ended before the response did"),
 }  # fmt: skip
 
@@ -129,6 +134,62 @@ async def test_broken_stream_is_a_model_error(odd: OddServer, title: str):
     body, said = BROKEN[title]
     with pytest.raises(ModelError, match=said):
         await asked(odd.says(body))
+
+
+STREAM = [
+    {"type": "response.created", "sequence_number": 0, "response": {"id": "r", "status": "in_progress", "output": []}},
+    {"type": "response.output_item.added", "sequence_number": 1, "output_index": 0, "item": {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "exec_py", "arguments": ""}},
+    {"type": "response.function_call_arguments.delta", "sequence_number": 2, "output_index": 0, "item_id": "fc_1", "delta": "{}"},
+    {"type": "response.output_item.done", "sequence_number": 3, "output_index": 0, "item": {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "exec_py", "arguments": "{}"}},
+    {"type": "response.custom_tool_call_input.delta", "sequence_number": 4, "output_index": 1, "item_id": "ctc_1", "delta": "1"},
+    {"type": "response.custom_tool_call_input.done", "sequence_number": 5, "output_index": 1, "item_id": "ctc_1", "input": "1"},
+    {"type": "response.output_item.done", "sequence_number": 6, "output_index": 2, "item": {"type": "message", "id": "msg_1", "role": "assistant", "phase": "commentary", "content": [{"type": "output_text", "text": "Hi.", "annotations": []}]}},
+    {"type": "response.output_text.delta", "sequence_number": 7, "output_index": 2, "content_index": 0, "item_id": "msg_1", "delta": "Hi.", "logprobs": []},
+    {"type": "response.incomplete", "sequence_number": 8, "response": {"id": "r", "status": "incomplete", "incomplete_details": {"reason": "steered"}, "error": None, "output": [], "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3, "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}}},
+]  # fmt: skip
+"""A response that is whole, and whose every part is replaced by something else in turn."""
+
+
+def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the way to every part of a value."""
+    yield path
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        yield from places(part, (*path, name))
+
+
+def with_part(value, path: tuple[str | int, ...], part: object):
+    if not path:
+        return part
+    changed = copy.copy(value)
+    changed[path[0]] = with_part(value[path[0]], path[1:], part)
+    return changed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+async def test_whatever_a_server_sends_is_a_response_or_a_model_error(odd: OddServer, streams: bool):
+    asking = Asking(streams=streams, retrying=Retrying(attempts=1))
+    model = ResponsesModel("m", base_url=odd.base_url, api_key=KEY, asking=asking)
+    sound = STREAM if streams else STREAM[-1]["response"]
+    outcomes = Counter[str]()
+    for path in [path for path in places(sound) if path]:
+        for part in (None, 5, -1.5, "x", [], {}, [{"type": 1}], {"type": "function_call"}):
+            came = with_part(sound, path, part)
+            if streams:
+                odd.says("".join(f"data: {json.dumps(event)}\n\n" for event in came))
+            else:
+                odd.says(json.dumps(came), kind="application/json")
+            try:
+                response = await model.respond(ASKED, lambda _: None)
+            except ModelError:
+                outcomes["error"] += 1
+            else:
+                assert response.usage.total_tokens <= 15
+                assert isinstance(json.dumps(response.raw), str)
+                outcomes["response"] += 1
+    await model.close()
+    assert min(outcomes["error"], outcomes["response"]) > 0
 
 
 @pytest.mark.parametrize(
@@ -153,6 +214,27 @@ async def test_key_is_in_no_message_and_no_cause(odd: OddServer):
     assert caught.value.__cause__ is None
 
 
+async def test_fault_of_whoever_looks_on_is_not_taken_for_one_of_the_server(emulator: Emulator):
+    def look(_: object) -> None:
+        raise ValueError("a view that is broken")
+
+    model = ResponsesModel("m", base_url=script(emulator, "Hi.").base_url, api_key=KEY)
+    with pytest.raises(ValueError, match="a view that is broken"):
+        await model.respond(ASKED, look)
+    await model.close()
+    assert len(emulator.requests) == 1
+
+
+async def test_answer_that_is_no_json_broke_off(odd: OddServer):
+    asking = Asking(streams=False, retrying=Retrying(attempts=1))
+    model = ResponsesModel(
+        "m", base_url=odd.says("{oops", kind="application/json").base_url, api_key=KEY, asking=asking
+    )
+    with pytest.raises(ModelError, match="no JSON"):
+        await model.respond(ASKED, [].append)
+    await model.close()
+
+
 async def test_key_is_not_in_the_repr():
     model = ResponsesModel("m", base_url="http://127.0.0.1:9/v1", api_key=KEY)
     assert "sk-" not in repr(model)
@@ -166,7 +248,7 @@ async def test_key_is_not_among_the_parameters():
 
 
 async def test_server_that_is_not_there_is_said():
-    model = ResponsesModel("m", base_url="http://127.0.0.1:9/v1", api_key=KEY, max_retries=0)
+    model = ResponsesModel("m", base_url="http://127.0.0.1:9/v1", api_key=KEY, asking=ONCE)
     with pytest.raises(ModelError, match=r"127\.0\.0\.1:9.*could not be reached"):
         await model.respond(ASKED, [].append)
     await model.close()

@@ -27,7 +27,7 @@ LAYERS = (
     ("lease",),
     ("browser_https",),
     ("shortening", "briefing", "checking"),
-    ("conversation", "terms"),
+    ("conversation", "terms", "meanwhile", "model_server"),
     ("steering",),
     (
         "running",

@@ -23,6 +23,7 @@ from cellwright.prices import dollars
 from cellwright.progress import (
     Arriving,
     Asked,
+    AskedAgain,
     CallRejected,
     CellEnded,
     CellStarted,
@@ -70,6 +71,9 @@ class Live:
                 self._page.line(f"── turn {progress.number} {'(summary)' if beyond else f'of {progress.of}'}", "cyan")
             case Arriving():
                 self._arriving(progress.delta)
+            case AskedAgain():
+                self._seen, self._item = 0, None
+                self._page.line(plain(progress.reason), "yellow")
             case TurnArrived():
                 self._item = None
                 total = f"{progress.total.total_tokens:,} in all{_money(progress.cost)}"

@@ -20,6 +20,7 @@ from cellwright.plain import plain
 _GROUPS: Final = (
     "run",
     "prompt",
+    "probe",
     "emulate",
     "execute",
     "serve",

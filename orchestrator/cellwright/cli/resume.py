@@ -216,11 +216,9 @@ async def _by_model(
 ) -> Outcome:  # fmt: skip
     from cellwright.resuming import Driving, resume_by_model  # noqa: PLC0415
 
-    async with who.served() as server, person.watching():
+    async with who.served() as model, person.watching():
         driving = Driving(
-            model=who.name,
-            base_url=server.base_url,
-            api_key=server.api_key,
+            model=model,
             budget=going.budget.budget,
             patience=going.budget.chosen_patience,
             terms=going.terms,

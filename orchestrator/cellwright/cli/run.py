@@ -105,12 +105,10 @@ async def _run(
 ) -> Outcome:
     from cellwright import loop  # noqa: PLC0415 - see above
 
-    async with who.served() as server, person.watching():
+    async with who.served() as model, person.watching():
         return await loop.run(
             task,
-            model=who.name,
-            base_url=server.base_url,
-            api_key=server.api_key,
+            model=model,
             spec=spec,
             secrets=secrets,
             budget=budget.budget,

@@ -1,13 +1,14 @@
 """What a model is to the loop: a Protocol, and the values that go in and come out of it.
 
 Flows in: a `Request`, the whole history in it. Flows out: a `Response` of typed items, each with the JSON it came as.
-Decided here: what the loop can tell apart (a call, a message, anything else), and that the history is sent whole with every
-request: it works with every server of the Responses API, leaves nothing stored with any of them, and keeps the run
-ours to resume and fork. Words of the API (`call_id`, `arguments`, `phase`) are kept at this edge.
+Decided here: what the loop can tell apart (a call, a message, anything else), and that the history is sent whole with
+every request: it works with every server of the Responses API, leaves nothing stored with any of them, and keeps the
+run ours to resume and fork. Words of the API (`call_id`, `arguments`, `phase`) are kept at this edge.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
@@ -44,7 +45,7 @@ class Call:
     call_id: str
     name: str
     arguments: str
-    """JSON, as the model wrote it; not checked yet."""
+    """JSON, as the model wrote it; not checked yet. Of a custom tool: its text, as `{"code": ...}`."""
     raw: Item = field(repr=False)
     """The item as it came."""
     type: Literal["call"] = "call"
@@ -145,7 +146,32 @@ class Delta:
     """The tool's name, where `kind` is `arguments`."""
 
 
-OnDelta = Callable[[Delta], None]
+@dataclass(frozen=True)
+class Retried:
+    """There was no answer, or none that holds, and the same is asked again. Nothing was executed because of it."""
+
+    reason: str
+    """What happened, and what is done about it, as a sentence; never a credential."""
+    wait_ms: int = 0
+    """What is waited first."""
+
+
+@dataclass(frozen=True)
+class AskedOtherwise:
+    """Something else is sent than `parameters` told: to another model, or the whole history after all."""
+
+    model: str
+    """Name of the model that is asked now."""
+    parameters: dict[str, JsonValue]
+    """What is sent to it besides the history."""
+    reason: str
+    """Why, as a sentence."""
+
+
+Heard: TypeAlias = Delta | Retried | AskedOtherwise
+"""What is heard of a response before it is there."""
+
+OnDelta = Callable[[Heard], None]
 """Called as pieces arrive, in the event loop; it must not block."""
 
 
@@ -175,10 +201,17 @@ def item_from(raw: Item) -> ResponseItem:
     match raw.get("type"):
         case "function_call":
             return Call(_word(raw, "call_id"), _word(raw, "name"), _word(raw, "arguments"), raw)
+        case "custom_tool_call":
+            return Call(_word(raw, "call_id"), _word(raw, "name"), arguments_of(_word(raw, "input")), raw)
         case "message":
             return _message(raw)
         case kind:
             return OtherItem(str(kind), raw)
+
+
+def arguments_of(code: str) -> str:
+    """Return what a model that was free to write plain code would have written as arguments."""
+    return json.dumps({"code": code}, ensure_ascii=False)
 
 
 def _message(raw: Item) -> Message:

@@ -180,6 +180,10 @@ class FileDeleted(Noted):
     """Relative to the sandbox's home, with `/`."""
 
 
+Purpose = Literal["summary"]
+"""What a request is for that does not ask for the next turn."""
+
+
 class ModelRequest(Noted):
     """A request to the model is about to be sent."""
 
@@ -193,7 +197,7 @@ class ModelRequest(Noted):
     """The input items in order, each by its digest; what is new among them stands in the records before."""
     image_patches: int | None = None
     """Patches of 32 by 32 pixels of the pictures in them, by what the pictures' headers say; absent: they were not counted."""
-    purpose: Literal["summary"] | None = None
+    purpose: Purpose | None = None
     """`summary`: its response takes the place of what came before, and isn't part of it; absent: it asks for the next turn."""
 
 
