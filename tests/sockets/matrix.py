@@ -22,6 +22,7 @@ from cellwright.emulator.script import Script, ScriptedCall, ScriptedTurn
 from cellwright.emulator.seen import SeenRequest
 from cellwright.emulator.server import Emulator
 from cellwright.loop import Outcome, run
+from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import Model
 from cellwright.model.responses import ResponsesModel
 from cellwright.record import Run, records
@@ -35,10 +36,7 @@ ENDS: dict[str, str] = {
     "unauthorized": "failed",
     "model_not_found": "failed",
     "bad_request": "failed",
-    "context_too_long": "failed",
     # responses of which nothing can be done
-    "response_failed": "failed",
-    "failed_rate_limited": "failed",
     "response_cancelled": "failed",
     "out_of_tokens": "failed",
     "content_filtered": "failed",
@@ -55,37 +53,13 @@ AT = {"first": 1, "middle": 2, "last": 3, "summary": None}
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (32).to_bytes(4) + (32).to_bytes(4) + bytes(8)
 SECONDS = {"stalled": 0.05, "slow_tokens": 0.001}
 
-try:  # a model that can be asked in other ways than streamed and unchained
-    from cellwright.model.asking import Asking, Retrying
-except ModuleNotFoundError:
-    WAYS = [(True, False)]
-    ENDS |= dict.fromkeys(
-        (
-            "not_json",
-            "empty_body",
-            "html_ok",
-            "cut_at_start",
-            "cut_in_arguments",
-            "cut_before_completed",
-            "cut_after_completed",
-            "ends_early",
-            "stalled",
-            "error_event",
-            "images_refused",
-        ),
-        "failed",
-    )
+WAYS = list(itertools.product((True, False), repeat=2))
+PATIENT = Retrying(attempts=4, first_s=0.001, idle_s=30.0)  # as patient as ever, but in less time
 
-    def model_for(_: Combination, base_url: str) -> Model:
-        return ResponsesModel("m", base_url=base_url, api_key="k")
 
-else:
-    WAYS = list(itertools.product((True, False), repeat=2))
-    PATIENT = Retrying(attempts=4, first_s=0.001, idle_s=30.0)  # as patient as ever, but in less time
-
-    def model_for(one: Combination, base_url: str) -> Model:
-        asking = Asking(streams=one.streams, chains=one.chains, retrying=PATIENT)
-        return ResponsesModel("m", base_url=base_url, api_key="k", asking=asking)
+def model_for(one: Combination, base_url: str) -> Model:
+    asking = Asking(streams=one.streams, chains=one.chains, retrying=PATIENT)
+    return ResponsesModel("m", base_url=base_url, api_key="k", asking=asking)
 
 
 @dataclass(frozen=True)
@@ -122,6 +96,8 @@ class Combination:
         """How its run ends: one whose budget is spent has ended as that, whatever comes of its summary."""
         if self.at == "summary":
             return "budget"
+        if self.fault == "context_too_long":  # where there is nothing yet that could be left out, it is said
+            return "done" if self.at == "last" else "failed"
         return ENDS.get(self.fault, "done") if self.happens else "done"
 
 

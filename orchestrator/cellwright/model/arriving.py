@@ -19,6 +19,8 @@ from pydantic import JsonValue
 from cellwright.model.base import Delta, Item, OnDelta, Response, Usage, item_from
 from cellwright.model.retrying import BrokenOff
 
+PASSING: Final = ("server_error", "rate_limit_exceeded")
+"""Codes of failed responses that are asked for once more: nothing of them can be gone on with."""
 ENDS: Final = ("completed", "incomplete", "failed", "cancelled")
 """Statuses after which nothing more comes."""
 
@@ -131,7 +133,7 @@ def response_from(came: ApiResponse, items: list[Item] | None = None) -> Respons
     """Return a response that has ended; `items`: those that came one by one, more complete than its own list.
 
     Raises:
-        BrokenOff: It has not, or cannot be read.
+        BrokenOff: It has not, cannot be read, or is none by a fault of the server's that may pass.
     """
     if not isinstance(came, ApiResponse):
         raise BrokenOff("it answered with something that is no response")
@@ -139,6 +141,9 @@ def response_from(came: ApiResponse, items: list[Item] | None = None) -> Respons
     status = raw.get("status") or "completed"
     if not isinstance(status, str) or status not in ENDS:
         raise BrokenOff(f"the response was still {str(status)[:40]} when there was no more of it")
+    error = raw.get("error")
+    if status == "failed" and isinstance(error, dict) and error.get("code") in PASSING:
+        raise BrokenOff(f"the response failed: {_word(error.get('message')) or error['code']}", _word(error["code"]))
     if not items:
         said = raw.get("output")
         items = [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []

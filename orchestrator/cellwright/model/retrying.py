@@ -136,9 +136,9 @@ def may_pass(error: Exception) -> bool:
             if error.code in _FINAL_CODES or error.response.headers.get("x-should-retry") == "false":
                 return False
             return error.status_code in _PASSING or error.status_code >= 500
-        case openai.APIConnectionError() | BrokenOff():
+        case openai.APIConnectionError():
             return True
-        case openai.APIError():  # an error in the middle of a stream
+        case BrokenOff() | openai.APIError():  # an error in the middle of a stream
             return error.code not in _FINAL_CODES and not str(error.code or "").startswith(("invalid_", "context_"))
         case _:
             return False
