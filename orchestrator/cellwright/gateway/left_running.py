@@ -83,7 +83,7 @@ async def respond(session: Session, code: str, language: Language, arrived: floa
 async def begin(session: Session, code: str, language: Language, arrived: float, held: ExitStack) -> Reply:
     """Execute code that nothing stands in the way of; arguments as with `respond`. It is begun before the first wait."""
     deadline_s = asked_s(code, language) or min(INTERRUPT_S, session.spec.longest_s)
-    reply_s = _left_s(arrived) if deadline_s > INTERRUPT_S else None
+    reply_s = _left_s(arrived, INTERRUPT_S) if deadline_s > INTERRUPT_S else None
     if (
         reply_s is None and session.people.may_hold
     ):  # the deadline does not run while a person is waited for, and the client's does
@@ -99,7 +99,7 @@ async def _go_on(left: Ongoing, word: str | None, arrived: float, held: ExitStac
     held.enter_context(left.waited_for())
     if word == "interrupt":
         await left.interrupt()
-    reply_s = 0.0 if word is None else LADDER_S + 1 if word == "interrupt" else _left_s(arrived)
+    reply_s = 0.0 if word is None else LADDER_S + 1 if word == "interrupt" else _left_s(arrived, INTERRUPT_S)
     cell = await left.by(reply_s)
     items = _told(left, cell, f"Cell {cell.number} itself:")
     if word is None:
@@ -174,5 +174,5 @@ def _when(cell: Cell) -> str:
     return f" when cell {cell.number} has ended" if cell.status == "running" else ""
 
 
-def _left_s(arrived: float, until_s: float = INTERRUPT_S) -> float:
+def _left_s(arrived: float, until_s: float) -> float:
     return max(0.1, arrived + until_s - time.monotonic())
