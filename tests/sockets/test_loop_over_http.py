@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,20 @@ async def test_whole_run_over_http(played: Play):
     assert outcome.usage.input_tokens > 100
     assert outcome.usage.output_tokens > 10
     assert len(emulator.requests) == 3
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("chains", [True, False])
+async def test_custom_tools_are_called_with_the_code_itself(played: Play, streams: bool, chains: bool):
+    asking = replace(QUICK, custom_tools=True, streams=streams, chains=chains)
+    outcome, emulator = await played(LOOKS, asking=asking)
+    assert (outcome.status, outcome.summary, outcome.cells) == ("done", "It is 42.", 2)
+    run_ = read_run(outcome.run_dir)
+    assert [cell.opened.code for cell in run_.stored_cells] == ['x = 41\nlog("first")', "log(x + 1)"]
+    answers = [item for item in emulator.requests[-1]["input"] if str(item.get("type")).endswith("_output")]
+    assert {item["type"] for item in answers} == {"custom_tool_call_output"}
+    assert answers[-1]["output"] == [{"type": "input_text", "text": "42"}]
+    assert len(answers) == (1 if chains else 2)
 
 
 async def test_every_request_is_stateless_and_carries_the_instructions(played: Play):

@@ -10,6 +10,7 @@ import base64
 import json
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -88,8 +89,20 @@ def output_of(turn: ScriptedTurn, key: str, asked: Conversation) -> list[JsonVal
     if content:
         phase = turn.phase if calls or not turn.calls else "final_answer"
         items.append(message(key, content, phase))
-    items.extend(call_item(call, key, index) for index, call in enumerate(calls, 1))
+    items.extend(call_item(_as_offered(call, asked), key, index) for index, call in enumerate(calls, 1))
     return items
+
+
+def _as_offered(call: ScriptedCall, asked: Conversation) -> ScriptedCall:
+    """Return a call as one of the tool that is offered under its name: where that is a custom one, the code is all of it."""
+    if call.is_custom or not any(tool.is_custom and tool.name == call.name for tool in asked.tools):
+        return call
+    try:
+        said = json.loads(call.arguments)
+    except ValueError:
+        return call
+    code = said.get("code") if isinstance(said, dict) else None
+    return replace(call, arguments=code, is_custom=True) if isinstance(code, str) else call
 
 
 def reasoning(key: str, summary: str = "") -> Json:
