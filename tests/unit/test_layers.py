@@ -13,6 +13,7 @@ LAYERS = (
     ("pytest_plugin",),  # it starts a command; the doubles are loaded where a test asks for one
     ("testing",),  # the doubles stand in for anything, and nothing but tests imports them
     ("cli",),
+    ("bench",),  # it measures everything else
     ("gateway", "alone"),
     ("resuming", "emulator"),  # a model goes on in what was rebuilt; a server that plays runs, too
     ("loop", "replay"),
@@ -37,7 +38,6 @@ LAYERS = (
         "outgoing",
         "deadlines",
         "doctor",
-        "bench",
         "endings",
         "progress",
         "stuck",

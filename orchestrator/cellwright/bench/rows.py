@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-Unit = Literal["ms", "MB", "cells/s"]
+Unit = Literal["ms", "s", "MB", "kB", "cells/s", "requests", "tokens"]
 
 
 class Row(BaseModel):
