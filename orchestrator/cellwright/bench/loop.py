@@ -39,6 +39,7 @@ TIMES: Final = 3
 _READY_S: Final = 30.0
 _LOOKS: Final = """\
 await page.set_content("<h1 style='font-size: 90px'>{turn}</h1>")
+screen.settle()
 display(pyautogui.screenshot())
 """
 _CHAINED: Final = "the guide's loop around POST /execute, chained"
