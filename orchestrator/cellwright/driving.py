@@ -63,6 +63,7 @@ from cellwright.record.records import Purpose
 from cellwright.shortening import Shortening
 from cellwright.stuck import Watch
 from cellwright.terms import Terms
+from cellwright.waiting import in_time
 from cellwright_kernel.wire import Cell, Language
 
 MAX_IDLE_TURNS: Final = 3
@@ -247,13 +248,16 @@ class Run:
     async def _send(self, items: tuple[Item, ...], *, may_call: bool, purpose: Purpose | None = None) -> Response:
         turn, journal = self.turns + 1, self._session.journal
         request = Request(self._instructions, items, self._tools, may_call)
+        self.meter.asks(self._model.name)  # which one stands in for which changes between two requests, too
         self._tell(TurnStarted(turn, self.meter.budget.turns))
         journal.append(request_record(turn, self._model.name, self._model.parameters(request), request, purpose))
         began = time.monotonic()
         try:
-            response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
-        except ModelError as error:
-            journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
+            asked = self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
+            response = await in_time(asked, self.meter.seconds_left)
+        except (ModelError, BudgetSpent) as error:
+            status = error.refused_with if isinstance(error, ModelError) else None
+            journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=status))
             raise
         took_ms = round((time.monotonic() - began) * 1000)
         journal.append(
@@ -296,9 +300,10 @@ class Run:
         """Have a person answer; it is no cell, and takes none of the budget."""
         journal, within_s = self._session.journal, self._people.longest_s
         try:
-            text = await self._people.answered(
+            asking = self._people.answered(
                 Question(asks.question), journal, within_s=within_s, call_id=asks.call.call_id
             )
+            text = await self._steering.unless_stopped(asking)
         except NotAsked as error:
             text = str(error)
         self._tell(Asked(asks.question, text))

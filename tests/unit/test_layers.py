@@ -26,7 +26,7 @@ LAYERS = (
     ("ongoing",),
     ("lease",),
     ("browser_https",),
-    ("shortening", "briefing", "checking"),
+    ("shortening", "briefing", "checking", "waiting"),
     ("conversation", "terms", "meanwhile", "model_server"),
     ("steering",),
     (

@@ -221,6 +221,23 @@ async def test_a_stop_ends_a_pause() -> None:
     assert outcome.status == "cancelled"
 
 
+async def test_a_stop_ends_a_question_of_the_model_which_is_asked_again_when_the_run_is_resumed() -> None:
+    steering = Steering()
+
+    class Stops:
+        async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - it is all the same
+            steering.stop()
+            await asyncio.Event().wait()
+
+    outcome, _ = await driven(asks("Which?"), people=People(asking=Stops()), steering=steering)
+    assert outcome.status == "cancelled"
+    model = ScriptedModel([says("Done.")])
+    driving = Driving(model=model, people=People(asking=Presets(["the red one"])))
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
+    assert answers(model) == ["the red one"]
+
+
 async def test_an_interrupt_is_the_running_cells() -> None:
     steering, asked = Steering(), asyncio.Event()
 
