@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 import pytest
+from pydantic import JsonValue
 
 from cellwright.asking import Presets, Question
 from cellwright.budget import Budget
@@ -132,6 +133,29 @@ async def test_a_question_that_was_open_when_all_was_stopped_is_asked_again() ->
     plan = plan_for(read_run(outcome.run_dir), "safe")
     await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
     assert answers(model) == ["the red one"]
+
+
+class Telling(ScriptedModel):
+    """Has in its parameters what a server would be sent besides the history."""
+
+    def parameters(self, request: Request) -> dict[str, JsonValue]:
+        tools: list[JsonValue] = [dict(tool) for tool in request.tools]
+        return {**super().parameters(request), "instructions": request.instructions, "tools": tools}
+
+
+@pytest.mark.parametrize("can_ask", [True, False])
+async def test_a_run_that_is_resumed_is_told_anew_whether_somebody_can_be_asked(can_ask: bool) -> None:
+    """What it was told the first time is sent again only where it is still so."""
+    somebody, nobody = People(asking=Presets([])), People()
+    first, second = Telling([calls("log(1)")]), Telling([says("Done.")])
+    outcome = await run("Do it.", model=first, backend=FakeBackend(), people=nobody if can_ask else somebody)
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    driving = Driving(model=second, people=somebody if can_ask else nobody)
+    await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
+    assert ["ask_user" in request.instructions for request in (first.requests[0], second.requests[0])] == [
+        not can_ask, can_ask,
+    ]  # fmt: skip
+    assert [tool["name"] for tool in second.requests[0].tools][2:] == ["ask_user"] * can_ask
 
 
 # Steering
