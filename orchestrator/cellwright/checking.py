@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, Never, Protocol
+from typing import Final, Never
 
 from pydantic import JsonValue
 
@@ -19,7 +19,8 @@ from cellwright.answer import answer, said
 from cellwright.conversation import RESULT
 from cellwright.endings import Finished, NotVerified
 from cellwright.outside import run_command
-from cellwright.record.records import Note, Record
+from cellwright.place import Recording
+from cellwright.record.records import Note
 from cellwright.terms import Checks
 from cellwright.validity import not_valid
 from cellwright_kernel.wire import Cell, Language, Text
@@ -34,16 +35,6 @@ _GO_ON: Final = "Go on, and finish again when it holds."
 
 Executing = Callable[[str, Language], Awaitable[Cell]]
 """Executes a cell in the run's session."""
-
-
-class Recording(Protocol):
-    """What is asked of a journal."""
-
-    def append(self, record: Record) -> object:
-        """Keep a record; on disk when it returns."""
-
-    def would_hide(self, text: str) -> bool:
-        """Whether a text holds the value of a secret."""
 
 
 class Checking:

@@ -21,12 +21,12 @@ LAYERS = (
     ("session",),
     ("executor",),
     ("leaving",),
-    ("approval",),
+    ("approval", "checking"),
     ("screen", "attached", "closing", "place"),  # what the loop asks of a session
     ("ongoing",),
     ("lease",),
     ("browser_https",),
-    ("shortening", "briefing", "checking", "waiting"),
+    ("shortening", "briefing", "waiting"),
     ("conversation", "terms", "meanwhile", "model_server"),
     ("steering",),
     (

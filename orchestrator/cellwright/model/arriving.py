@@ -16,7 +16,7 @@ from openai.types.responses import Response as ApiResponse
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from pydantic import JsonValue
 
-from cellwright.model.base import Delta, Item, OnDelta, Response, Usage, item_from
+from cellwright.model.base import Delta, Item, OnDelta, Response, item_from, usage_from
 from cellwright.model.retrying import BrokenOff
 
 PASSING: Final = ("server_error", "rate_limit_exceeded")
@@ -33,7 +33,6 @@ _DELTAS: Final[dict[str, Literal["text", "refusal", "reasoning"]]] = {
 _BEGIN: Final = '{"code": "'
 _END: Final = '"}'
 _REASON_CHARS: Final = 800
-_MOST_TOKENS: Final = 10**12
 
 
 class Arriving:
@@ -151,7 +150,7 @@ def response_from(came: ApiResponse, items: list[Item] | None = None) -> Respons
         id=_word(raw.get("id")),
         status=status,
         items=tuple(item_from(item) for item in items),
-        usage=_usage(raw.get("usage")),
+        usage=usage_from(raw),
         reason=_reason(raw),
         raw={**raw, "output": [dict(item) for item in items]},
     )
@@ -168,23 +167,6 @@ def _reason(raw: Item) -> str | None:
         return f"{error.get('code')}: {error.get('message')}"[:_REASON_CHARS]
     reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
     return None if reason is None else str(reason)[:_REASON_CHARS]
-
-
-def _usage(usage: JsonValue) -> Usage:
-    """Return the tokens; a server that counts none has none. Some leave out the details that the SDK promises."""
-    said = usage if isinstance(usage, dict) else {}
-    of_input, of_output = said.get("input_tokens_details"), said.get("output_tokens_details")
-    return Usage(
-        _count(said.get("input_tokens")),
-        _count(said.get("output_tokens")),
-        _count(of_input.get("cached_tokens") if isinstance(of_input, dict) else 0),
-        _count(of_output.get("reasoning_tokens") if isinstance(of_output, dict) else 0),
-        _count(of_input.get("cache_write_tokens") if isinstance(of_input, dict) else 0),
-    )
-
-
-def _count(value: JsonValue) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS else 0
 
 
 def _word(value: object) -> str:
