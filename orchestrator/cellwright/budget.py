@@ -122,6 +122,11 @@ class Meter:
             return None
         return max(0.0, self.budget.seconds - (self._clock() - self._began))
 
+    @property
+    def turns_left(self) -> int:
+        """Turns that may still begin."""
+        return max(0, self.budget.turns - self.turns)
+
     def take_turn(self, request: Request | None = None) -> str | None:
         """Count a turn that is about to begin; or return why it may not.
 
@@ -179,7 +184,7 @@ class Meter:
     def _nearly_spent(self) -> Iterator[tuple[str, str]]:
         budget, seconds_left = self.budget, self.seconds_left or 0.0
         if self.turns >= TOLD_FROM * budget.turns:
-            yield "turns", f"{counted(budget.turns - self.turns, 'turn')} of {budget.turns}"
+            yield "turns", f"{counted(self.turns_left, 'turn')} of {budget.turns}"
         if budget.cells is not None and self.cells >= TOLD_FROM * budget.cells:
             yield "cells", f"{counted(budget.cells - self.cells, 'cell')} of {budget.cells}"
         if budget.seconds is not None and budget.seconds - seconds_left >= TOLD_FROM * budget.seconds:

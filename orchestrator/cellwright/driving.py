@@ -249,7 +249,7 @@ class Run:
         turn, journal = self.turns + 1, self._session.journal
         request = Request(self._instructions, items, self._tools, may_call)
         self.meter.asks(self._model.name)  # which one stands in for which changes between two requests, too
-        self._tell(TurnStarted(turn, self.meter.budget.turns))
+        self._tell(TurnStarted(turn, turn + self.meter.turns_left, sums_up=not may_call))
         journal.append(request_record(turn, self._model.name, self._model.parameters(request), request, purpose))
         began = time.monotonic()
         try:
