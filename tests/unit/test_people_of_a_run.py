@@ -18,9 +18,11 @@ from cellwright.model.base import OnDelta, Request, Response
 from cellwright.people import People
 from cellwright.record import read_run, verify
 from cellwright.record.records import Note, PersonAnswered
+from cellwright.replay.fork import fork
 from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
+from cellwright.secrets import NONE
 from cellwright.steering import Steering
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, call, calls, response, says
@@ -156,6 +158,17 @@ async def test_a_run_that_is_resumed_is_told_anew_whether_somebody_can_be_asked(
         not can_ask, can_ask,
     ]  # fmt: skip
     assert [tool["name"] for tool in second.requests[0].tools][2:] == ["ask_user"] * can_ask
+
+
+async def test_a_fork_has_nothing_of_what_was_asked_and_turned_down_after_its_last_cell() -> None:
+    """What was, in the same response, stays."""
+    first, second = (call(json.dumps({"question": "Which?"}), name="ask_user") for _ in range(2))
+    beside, bad = call(json.dumps({"code": "1"})), call("{")
+    people = People(asking=Presets(["the first", "the second"]))
+    outcome, _ = await driven(response(beside, first), response(second), response(bad), says("Done."), people=people)
+    forked = read_run(fork(read_run(outcome.run_dir), 1, secrets=NONE))
+    assert [r.answer for r in forked.records if isinstance(r, PersonAnswered)] == ["the first"]
+    assert [r for r in forked.records if isinstance(r, Note) and r.topic == "call"] == []
 
 
 # Steering
