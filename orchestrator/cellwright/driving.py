@@ -63,7 +63,6 @@ from cellwright.record.records import Purpose
 from cellwright.shortening import Shortening
 from cellwright.stuck import Watch
 from cellwright.terms import Terms
-from cellwright.waiting import in_time
 from cellwright_kernel.wire import Cell, Language
 
 MAX_IDLE_TURNS: Final = 3
@@ -253,11 +252,9 @@ class Run:
         journal.append(request_record(turn, self._model.name, self._model.parameters(request), request, purpose))
         began = time.monotonic()
         try:
-            asked = self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
-            response = await in_time(asked, self.meter.seconds_left)
-        except (ModelError, BudgetSpent) as error:
-            status = error.refused_with if isinstance(error, ModelError) else None
-            journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=status))
+            response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
+        except ModelError as error:
+            journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
             raise
         took_ms = round((time.monotonic() - began) * 1000)
         journal.append(

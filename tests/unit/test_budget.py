@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -10,17 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spending import DIME, DIMES, used
 
-from cellwright import waiting
 from cellwright.budget import ANSWER_TOKENS, OUTPUT_TOKENS, Budget, Meter
 from cellwright.conversation import user_item
 from cellwright.errors import ModelError, UsageError
 from cellwright.loop import Outcome, drive, run
-from cellwright.model.base import OnDelta, Request, Response, Usage
+from cellwright.model.base import Request, Response, Usage
 from cellwright.model.fallback import BACK_AFTER_S, FallbackModel
 from cellwright.prices import Price, Prices
 from cellwright.progress import CellEnded, Noted, Progress
 from cellwright.record import read_run
-from cellwright.record.records import ModelFailed, ModelRequest, Note
+from cellwright.record.records import ModelRequest, Note
 from cellwright.session import Session
 from cellwright.terms import Sending, Terms
 from cellwright.testing.clock import FakeClock
@@ -289,27 +287,6 @@ async def test_model_that_is_asked_again_after_another_one_costs_what_it_does():
     async with Session.open(driver="loop", task="Do it.", model=model.name, backend=FakeBackend()) as session:
         outcome = await drive(session, model, "Do it.", terms=Terms(prices=prices), on_progress=see)
     assert (outcome.cost, len(one.requests), len(two.requests)) == (pytest.approx(11), 2, 1)
-
-
-class Silent(ScriptedModel):
-    """Never answers, once it has no further turn."""
-
-    async def respond(self, request: Request, on_delta: OnDelta) -> Response:
-        try:
-            return await super().respond(request, on_delta)
-        except ModelError:
-            return await asyncio.Event().wait()  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("turns", [[], [calls("import time; time.sleep(0.2)")]])
-async def test_seconds_end_a_run_whose_model_does_not_answer(turns: list[Response], monkeypatch: pytest.MonkeyPatch):
-    """Whether it is asked for a turn, or for the summary when they are spent."""
-    monkeypatch.setattr(waiting, "GRACE_S", 0.05)
-    async with Session.open(driver="loop", task="Do it.", model="scripted", backend=FakeBackend()) as session:
-        outcome = await drive(session, Silent(turns), "Do it.", terms=Terms(budget=Budget(seconds=0.1)))
-    assert (outcome.status, outcome.turns, outcome.summary) == ("budget", len(turns), None)
-    assert "had not answered" in str(outcome.reason)
-    assert [r.turn for r in read_run(outcome.run_dir).records if isinstance(r, ModelFailed)] == [len(turns) + 1]
 
 
 async def test_money_without_any_price_is_refused():

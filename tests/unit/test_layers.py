@@ -26,7 +26,7 @@ LAYERS = (
     ("ongoing",),
     ("lease",),
     ("browser_https",),
-    ("shortening", "briefing", "waiting"),
+    ("shortening", "briefing"),
     ("conversation", "terms", "meanwhile", "model_server"),
     ("steering",),
     (
