@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -165,8 +165,7 @@ class HeldLimit:
         finally:
             self._held -= 1
             if not self._held and not self._limit.expired() and self._left_s is not None:
-                with suppress(RuntimeError):  # what it limits has ended meanwhile, as a cell can whose request waits
-                    self._limit.reschedule(asyncio.get_running_loop().time() + self._left_s)
+                self._limit.reschedule(asyncio.get_running_loop().time() + self._left_s)
 
 
 def checked_answer(text: str | None) -> str:

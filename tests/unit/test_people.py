@@ -126,15 +126,6 @@ async def test_a_limit_that_is_over_is_not_held_any_more() -> None:
         await held_after_its_end()
 
 
-async def test_a_limit_whose_block_was_left_meanwhile_is_let_go_of() -> None:
-    """A cell can end while something that it sends waits for an approval."""
-    async with asyncio.timeout(5) as limit:
-        held = HeldLimit(limit).held()
-        held.__enter__()
-        await asyncio.sleep(0)
-    held.__exit__(None, None, None)
-
-
 def test_time_for_which_several_are_waited_for_counts_once() -> None:
     now = [0.0]
     waits = Waits(lambda: now[0])
