@@ -15,7 +15,7 @@ from typing import Final, Never
 
 from pydantic import JsonValue
 
-from cellwright.answer import answer, said
+from cellwright.answer import answer, said, without_middle
 from cellwright.conversation import RESULT
 from cellwright.endings import Finished, NotVerified
 from cellwright.outside import run_command
@@ -151,7 +151,4 @@ def _no_number(word: str) -> Never:
 
 
 def _cut(text: str) -> str:
-    text, half = said(text.strip())["text"], _SHOWN_CHARS // 2
-    if len(text) <= _SHOWN_CHARS:
-        return text
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters are missing here]\n{text[-half:]}"
+    return without_middle(said(text.strip())["text"], _SHOWN_CHARS)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from cellwright.answer import without_middle
 from cellwright.budget import Budget
 from cellwright.conversation import Conversation, conversation_of
 from cellwright.errors import UsageError
@@ -156,9 +157,7 @@ def words_of_fork(run: Run, at: int, task: str | None) -> str:
     if run.info.task is None:
         shared = [cell.opened for cell in run.stored_cells if cell.opened.number <= at]
         code = "\n\n".join(f"# cell {opened.number}, {opened.language}\n{opened.code}" for opened in shared)
-        if len(code) > _SHOWN_CHARS:
-            code = f"{code[: _SHOWN_CHARS // 2]}\n[{len(code) - _SHOWN_CHARS} characters are missing here]\n{code[-_SHOWN_CHARS // 2 :]}"
-        lines.append(f"A person had these cells executed:\n\n{code}\n")
+        lines.append(f"A person had these cells executed:\n\n{without_middle(code, _SHOWN_CHARS)}\n")
     if task is not None and run.info.task is not None:
         lines.append(f"From now on the task is this: {task}")
     return "\n".join(lines)
