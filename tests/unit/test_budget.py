@@ -289,6 +289,16 @@ async def test_model_that_is_asked_again_after_another_one_costs_what_it_does():
     assert (outcome.cost, len(one.requests), len(two.requests)) == (pytest.approx(11), 2, 1)
 
 
+async def test_price_of_a_stand_in_that_is_not_known_is_said_when_it_is_asked():
+    gone = ModelError("The server is busy.", may_pass=True)
+    one = ScriptedModel([gone], name="scripted")
+    model = FallbackModel([one, ScriptedModel([calls("log(1)"), says("Done.")], name="two")])
+    async with Session.open(driver="loop", task="Do it.", model=model.name, backend=FakeBackend()) as session:
+        outcome = await drive(session, model, "Do it.", terms=Terms(prices=DIMES, budget=Budget(money=100)))
+    notes = [r.text for r in read_run(outcome.run_dir).records if isinstance(r, Note) and r.topic == "price"]
+    assert ["'two' costs is not known" in note for note in notes] == [True]
+
+
 async def test_money_without_any_price_is_refused():
     with pytest.raises(UsageError, match="needs a table of prices"):
         Meter(Budget(money=1))
