@@ -8,7 +8,7 @@ models which stand in for each other are all at one server. What needs the opena
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -57,7 +57,6 @@ def model_at(
     asking: Asking | None = None,
     profile: str | None = None,
     fallbacks: Sequence[str] = (),
-    authors: Mapping[str, str] | None = None,
 ) -> Model:
     """Return a model at a server of the Responses API.
 
@@ -68,7 +67,6 @@ def model_at(
         asking: How it is asked.
         profile: Name of a built-in profile; absent: what is known of the server.
         fallbacks: Models of the same server that are asked where it gives no answer, in order.
-        authors: Which model made a reasoning item that is there already, by the item's id; absent: there is none.
 
     Raises:
         UsageError: There is neither a key nor another server, or the server cannot do what is asked for.
@@ -76,7 +74,7 @@ def model_at(
     from cellwright.model.fallback import FallbackModel  # noqa: PLC0415 - see above
     from cellwright.model.responses import ResponsesModel  # noqa: PLC0415 - see above
 
-    shared = dict(authors or {})
+    authors: dict[str, str] = {}
     models = [
         ResponsesModel(
             one,
@@ -84,7 +82,7 @@ def model_at(
             api_key=api_key,
             asking=asking,
             profile=profile_for(one, base_url, profile),
-            authors=shared,
+            authors=authors,
         )
         for one in dict.fromkeys((name, *fallbacks))
     ]

@@ -17,15 +17,14 @@ from cellwright.answer import without_middle
 from cellwright.budget import Budget
 from cellwright.conversation import Conversation, conversation_of
 from cellwright.errors import UsageError
-from cellwright.loop import Outcome, check_terms, drive
+from cellwright.loop import Outcome, check_terms, drive, over_http
 from cellwright.model import asking_tool
 from cellwright.model.base import Model
-from cellwright.model_server import model_at
 from cellwright.people import People
 from cellwright.prices import read_prices
 from cellwright.progress import OnProgress
 from cellwright.record import Run, read_run
-from cellwright.record.records import CellRebuilt, ModelRequest, ModelResponse, TermsSet
+from cellwright.record.records import CellRebuilt, TermsSet
 from cellwright.replay.plan import Plan
 from cellwright.replay.resume import Given, resume
 from cellwright.sandbox.base import Backend
@@ -91,7 +90,7 @@ async def resume_by_model(
     check_terms(*driving.terms.applied(*terms_of(_last_terms(recorded))))
     prices = await asyncio.to_thread(read_prices)
     named = driving.model
-    asked = _asked(named, driving, recorded) if isinstance(named, str) else named
+    asked = over_http(named, driving.base_url, driving.api_key) if isinstance(named, str) else named
     try:
         async with resume(
             folder, plan, given, what_happened=what_happened, on_cell=on_cell, backend=backend, people=driving.people
@@ -130,21 +129,6 @@ def languages_of(run: Run) -> tuple[Language, ...]:
     return tuple(_NAMES[name] for name in _tools_of(run) if name in _NAMES) or ("python", "javascript")
 
 
-def authors_of(run: Run) -> dict[str, str]:
-    """Return which model made each reasoning item of a run, by the item's id: to no other one it is sent."""
-    authors, model = dict[str, str](), ""
-    for record in run.records:
-        match record:
-            case ModelRequest():
-                model = record.model
-            case ModelResponse(response={"output": list() as items}):
-                ids = [item.get("id") for item in items if isinstance(item, dict) and item.get("type") == "reasoning"]
-                authors.update((name, model) for name in ids if isinstance(name, str))
-            case _:
-                pass
-    return authors
-
-
 def words_of_fork(run: Run, at: int, task: str | None) -> str:
     """Return what a model is told of a fork: where it comes from, which cells a person had sent, and its task.
 
@@ -161,10 +145,6 @@ def words_of_fork(run: Run, at: int, task: str | None) -> str:
     if task is not None and run.info.task is not None:
         lines.append(f"From now on the task is this: {task}")
     return "\n".join(lines)
-
-
-def _asked(name: str, driving: Driving, recorded: Run) -> Model:
-    return model_at(name, base_url=driving.base_url, api_key=driving.api_key, authors=authors_of(recorded))
 
 
 def _tools_of(run: Run) -> list[str]:

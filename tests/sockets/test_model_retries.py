@@ -17,9 +17,6 @@ from cellwright.model.fallback import FallbackModel
 from cellwright.model.responses import ResponsesModel
 from cellwright.record.reader import read_run
 from cellwright.record.records import ModelFailed, ModelRequest, ModelResponse, Note
-from cellwright.replay.plan import plan_for
-from cellwright.replay.resume import Given
-from cellwright.resuming import Driving, resume_by_model
 from cellwright.testing.fake_sandbox import FakeBackend
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -178,28 +175,6 @@ async def test_another_model_answers_where_the_first_is_gone_and_gets_no_reasoni
     assert [body["model"] for body in server.requests] == ["one", "one", "one", "two"]
     kinds = [item["type"] for item in server.requests[-1]["input"]]
     assert kinds == ["message", "function_call", "function_call_output"]
-
-
-@pytest.mark.parametrize("name", ["one", "two"])
-async def test_reasoning_of_a_run_that_is_resumed_goes_to_the_model_that_made_it_only(
-    server: FaultyServer, name: str
-) -> None:
-    server.play("```python\nlog(1)\n```\n---\nexpect: 1\nDone.")
-
-    class Refused(ResponsesModel):
-        async def respond(self, request, on_delta):
-            if len(request.history) > 1:
-                server.has(Fault("status", 400))
-            return await super().respond(request, on_delta)
-
-    outcome = await driven(Refused("one", base_url=server.base_url, api_key="k"))
-    assert outcome.status == "failed"
-    driving = Driving(model=name, base_url=server.base_url, api_key="k")
-    plan = plan_for(read_run(outcome.run_dir), "safe")
-    resumed = await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
-    assert resumed.status == "done", resumed.reason
-    kinds = [item["type"] for item in server.requests[-1]["input"]]
-    assert kinds == ["message", *["reasoning"] * (name == "one"), "function_call", "function_call_output", "message"]
 
 
 async def test_where_retries_are_used_up_the_run_ends_with_the_status(server: FaultyServer) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,24 +41,22 @@ class Who:
     fallbacks: tuple[str, ...] = ()
 
     @asynccontextmanager
-    async def served(self, authors: Mapping[str, str] | None = None) -> AsyncIterator[Model]:
-        """Give it, for as long as it can be asked; `authors`: as with `model_at`."""
+    async def served(self) -> AsyncIterator[Model]:
+        """Give it, for as long as it can be asked."""
         from cellwright.emulator.server import API_KEY, Emulator  # noqa: PLC0415 - see above
 
         if self.script is None:
             known = profile_for(self.name, self.base_url, self.profile)
             if known.known_from == "probe":
                 print(f"cellwright: asking as {plain(known.name)} was found to want it by `probe`", file=sys.stderr)
-            async with self._asked(self.base_url, None, authors) as model:
+            async with self._asked(self.base_url, None) as model:
                 yield model
             return
-        async with Emulator(self.script) as emulator, self._asked(emulator.base_url, API_KEY, authors) as model:
+        async with Emulator(self.script) as emulator, self._asked(emulator.base_url, API_KEY) as model:
             yield model
 
     @asynccontextmanager
-    async def _asked(
-        self, base_url: str | None, api_key: str | None, authors: Mapping[str, str] | None
-    ) -> AsyncIterator[Model]:
+    async def _asked(self, base_url: str | None, api_key: str | None) -> AsyncIterator[Model]:
         model = model_at(
             self.name,
             base_url=base_url,
@@ -66,7 +64,6 @@ class Who:
             asking=self.asking,
             profile=self.profile,
             fallbacks=self.fallbacks,
-            authors=authors,
         )
         try:
             yield model

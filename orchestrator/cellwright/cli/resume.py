@@ -214,9 +214,9 @@ async def _by_model(
     recorded: Run, plan: Plan, going: _Going, who: Who, console: Console,
     *, live: Live, person: AtTerminal, people: People,
 ) -> Outcome:  # fmt: skip
-    from cellwright.resuming import Driving, authors_of, resume_by_model  # noqa: PLC0415
+    from cellwright.resuming import Driving, resume_by_model  # noqa: PLC0415
 
-    async with who.served(authors_of(recorded)) as model, person.watching():
+    async with who.served() as model, person.watching():
         driving = Driving(
             model=model,
             budget=going.budget.budget,
