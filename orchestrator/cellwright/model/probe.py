@@ -26,7 +26,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import JsonValue
 
 from cellwright.model import sent
-from cellwright.model.arriving import Arriving, events_of
+from cellwright.model.arriving import UNREADABLE, Arriving, events_of
 from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import item_from
 from cellwright.model.limiter import limiter_of
@@ -346,8 +346,8 @@ async def _in_time() -> AsyncIterator[None]:
             yield
     except TimeoutError as error:
         raise BrokenOff(f"there was no answer within {REQUEST_S:g} s") from error
-    except json.JSONDecodeError as error:
-        raise BrokenOff(f"it answered with what is no JSON ({error})") from error
+    except UNREADABLE as error:
+        raise BrokenOff(f"it answered with what is no JSON ({str(error)[:200]})") from error
 
 
 def _with(profile: Profile, part: str, value: bool | int | None) -> Profile:

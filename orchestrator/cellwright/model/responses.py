@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import os
 import re
 import ssl
@@ -30,7 +29,7 @@ from pydantic import JsonValue
 
 from cellwright.errors import UsageError
 from cellwright.model import sent
-from cellwright.model.arriving import Arriving, events_of, response_from
+from cellwright.model.arriving import UNREADABLE, Arriving, events_of, response_from
 from cellwright.model.asking import Asking, merged
 from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Retried
 from cellwright.model.chain import Chain
@@ -181,13 +180,17 @@ class ResponsesModel:
             async with asyncio.timeout(within_s) as whole:
                 if body["stream"]:
                     return await self._streamed(body, on_delta)
-                came = await self._client.post("/responses", cast_to=ApiResponse, body=body)
+                return await self._unstreamed(body)
         except TimeoutError as error:
             if not whole.expired():
                 raise
             raise BrokenOff(f"there was no whole response within {within_s:g} s") from error
-        except json.JSONDecodeError as error:
-            raise BrokenOff(f"it answered with what is no JSON ({error})") from error
+
+    async def _unstreamed(self, body: dict[str, JsonValue]) -> Response:
+        try:
+            came = await self._client.post("/responses", cast_to=ApiResponse, body=body)
+        except UNREADABLE as error:
+            raise BrokenOff(f"it answered with what is no JSON ({str(error)[:200]})") from error
         return response_from(came)
 
     async def _streamed(self, body: dict[str, JsonValue], on_delta: OnDelta) -> Response:

@@ -133,13 +133,15 @@ def may_pass(error: Exception) -> bool:
     """Return whether the same request may be answered a little later."""
     match error:
         case openai.APIStatusError():
-            if error.code in _FINAL_CODES or error.response.headers.get("x-should-retry") == "false":
+            if str(error.code) in _FINAL_CODES or error.response.headers.get("x-should-retry") == "false":
                 return False
             return error.status_code in _PASSING or error.status_code >= 500
         case openai.APIConnectionError():
             return True
         case BrokenOff() | openai.APIError():  # an error in the middle of a stream
-            return error.code not in _FINAL_CODES and not str(error.code or "").startswith(("invalid_", "context_"))
+            return str(error.code) not in _FINAL_CODES and not str(error.code or "").startswith(
+                ("invalid_", "context_")
+            )
         case _:
             return False
 
