@@ -189,7 +189,7 @@ class Run:
         except RunEnded as ended:
             return ended
         except ModelError as error:
-            return ResponseUnusable(str(error))
+            return (BudgetSpent if self.meter.seconds_left == 0 else ResponseUnusable)(str(error))
 
     async def _take_up(self, begun: Conversation) -> None:
         """Answer what the last response called for and nobody answered; finish, if it had finished."""
@@ -251,7 +251,8 @@ class Run:
         journal.append(request_record(turn, self._model.name, self._model.parameters(request), request, purpose))
         began = time.monotonic()
         try:
-            response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
+            async with self.meter.in_time(is_last=not may_call and purpose is None):
+                response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
         except ModelError as error:
             journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
             raise
