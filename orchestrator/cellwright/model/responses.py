@@ -35,7 +35,7 @@ from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Re
 from cellwright.model.chain import Chain
 from cellwright.model.limiter import current, limiter_of
 from cellwright.model.pictures import RefusedPictures
-from cellwright.model.profile import Profile, profile_of
+from cellwright.model.profile import Profile, place_of, profile_of
 from cellwright.model.refusals import NO_KEY, Words
 from cellwright.model.retrying import BrokenOff, GaveUp, Tries
 from cellwright.model.wire import Wire
@@ -80,7 +80,7 @@ class ResponsesModel:
         self.profile = profile or profile_of(base_url or os.environ.get("OPENAI_BASE_URL") or None)
         """What the server can do."""
         self._asking.must_fit(self.profile)
-        self._words = Words(name, str(self._client.base_url), self._client.api_key)
+        self._words = Words(name, place_of(str(self._client.base_url)), self._client.api_key)
         self._wire = Wire(self.profile, self._asking.custom_tools)
         self._tries = Tries(self._asking.retrying, limiter_of(str(self._client.base_url), self._asking.per_second))
         self._chain = Chain()
@@ -89,7 +89,7 @@ class ResponsesModel:
         self._cache_key = f"cellwright-{uuid.uuid4().hex[:16]}"
 
     def __repr__(self) -> str:
-        return f"<ResponsesModel {self._name} at {self._client.base_url}, {self.profile.name}, key=********>"
+        return f"<ResponsesModel {self._name} at {self._words.base_url}, {self.profile.name}, key=********>"
 
     @property
     def name(self) -> str:
