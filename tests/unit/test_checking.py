@@ -211,6 +211,14 @@ async def test_what_a_command_leaves_behind_does_not_keep_it_waiting(tmp_path: P
     await until(lambda: not _lives(int(ended.text)))  # it was killed; the Linux kernel ends it in its own time
 
 
+async def test_what_made_itself_a_session_of_its_own_does_not_keep_it_waiting(tmp_path: Path) -> None:
+    command = "setsid sh -c 'echo $$ > pid; exec sleep 99' & until [ -s pid ]; do sleep 0.01; done; echo said"
+    async with asyncio.timeout(GUARD_S):
+        ended = await run_command(command, tmp_path, "", deadline_s=2 * GUARD_S)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert (ended.status, ended.text) == (0, "said\n")
+
+
 async def test_a_command_that_does_not_read_what_it_is_given_ends_all_the_same(tmp_path: Path) -> None:
     ended = await run_command("exec <&-; echo ok", tmp_path, "x" * 1_000_000, deadline_s=GUARD_S)
     assert (ended.status, ended.text) == (0, "ok\n")
