@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 
@@ -30,14 +31,20 @@ HALF = "\\ud800"
 class Says(Front):
     """Answers with what was given to it, one text a request, the last one again and again."""
 
-    def says(self, *texts: bytes | str, status: int = 200, kind: str = "application/json") -> Says:
-        self.texts, self.status, self.kind = [*texts], status, kind
+    def says(
+        self,
+        *texts: bytes | str,
+        status: int = 200,
+        kind: str = "application/json",
+        headers: dict[str, str] | None = None,
+    ) -> Says:
+        self.texts, self.status, self.kind, self.headers = [*texts], status, kind, headers
         self.requests.clear()
         return self
 
     async def answer(self, _: dict) -> HttpResponse:
         text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
-        return HttpResponse(text, self.status, media_type=self.kind)
+        return HttpResponse(text, self.status, self.headers, media_type=self.kind)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -48,7 +55,7 @@ async def server() -> AsyncIterator[Says]:
 
 def model_at(server: Says, **asking) -> ResponsesModel:
     asked = Asking(**{"streams": False, "retrying": Retrying(attempts=2, first_s=0.001), **asking})
-    return ResponsesModel("m", base_url=server.base_url, api_key="k", asking=asked)
+    return ResponsesModel("m", base_url=server.base_url, api_key="key-of-a-test", asking=asked)
 
 
 async def answered(server: Says, heard: list[Heard] | None = None, **asking) -> Response:
@@ -155,3 +162,20 @@ async def test_probe_of_a_server_whose_body_cannot_be_read_is_an_error(
     monkeypatch.setattr("cellwright.model.retrying.random.random", lambda: 0.0)
     with pytest.raises(ModelError, match="it answered with what is no JSON"):
         await probe("m", base_url=server.says(nested(100_000)).base_url, api_key="k")
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+async def test_response_without_end_broke_off(server: Says, monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
+    monkeypatch.setattr("cellwright.model.bounded.MOST_BYTES", 100_000)
+    kind = "text/event-stream" if streams else "application/json"
+    with pytest.raises(ModelError, match="The model server broke off: it sent more than 100000 bytes"):
+        await answered(server.says("data: " + "x" * 200_000, kind=kind), streams=streams)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+async def test_what_comes_packed_is_not_unpacked(server: Says, streams: bool) -> None:
+    server.says(gzip.compress(bytes(1_000_000)), headers={"Content-Encoding": "gzip"})
+    with pytest.raises(ModelError, match=r"The model server broke off: it sent its answer packed \(gzip\)"):
+        await answered(server, streams=streams)
+    assert len(server.requests) == 2

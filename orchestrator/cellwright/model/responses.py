@@ -32,6 +32,7 @@ from cellwright.model import sent
 from cellwright.model.arriving import UNREADABLE, Arriving, events_of, response_from
 from cellwright.model.asking import Asking, merged
 from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Retried
+from cellwright.model.bounded import HEADERS, bound
 from cellwright.model.chain import Chain
 from cellwright.model.limiter import current, limiter_of
 from cellwright.model.pictures import RefusedPictures
@@ -263,6 +264,7 @@ def client_for(base_url: str | None, api_key: str | None, asking: Asking) -> ope
     return openai.AsyncOpenAI(
         base_url=base_url,
         api_key=api_key or NO_KEY,
+        default_headers=HEADERS,
         max_retries=0,  # ours are told to the run, and shared by all of them
         timeout=openai.Timeout(asking.retrying.total_s, connect=_CONNECT_S),
         http_client=_http_client(base_url, asking.per_second),
@@ -271,14 +273,15 @@ def client_for(base_url: str | None, api_key: str | None, asking: Asking) -> ope
 
 def _http_client(base_url: str | None, per_second: float | None) -> openai.DefaultAsyncHttpxClient:
     """Return a client; one for this machine goes without the environment's proxy: that leads away from it, never back."""
-    options: dict[str, Any] = {}
+    hooks: dict[str, list[Any]] = {"response": [bound]}
+    options: dict[str, Any] = {"event_hooks": hooks}
     if base_url and _is_loopback(base_url):
         options["trust_env"] = False
         if urlsplit(base_url).scheme != "https":
             # Over plain HTTP no certificate is looked at. To read all that the machine trusts takes 25 ms, so this one trusts none.
             options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if per_second is not None:
-        options["event_hooks"] = {"request": [_tell_when_sent]}
+        hooks["request"] = [_tell_when_sent]
     return openai.DefaultAsyncHttpxClient(**options)
 
 

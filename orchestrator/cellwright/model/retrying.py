@@ -98,7 +98,9 @@ class Tries:
             number += 1
             try:
                 return Got(await ask(), waited_s)
-            except openai.OpenAIError as error:
+            except openai.OpenAIError as raised:
+                # what breaks off while a body is read, the SDK takes for a fault of the connection
+                error = raised.__cause__ if isinstance(raised.__cause__, BrokenOff) else raised
                 self._was_reached = self._was_reached or not isinstance(error, openai.APIConnectionError)
                 if not may_pass(error):
                     raise GaveUp(error, tries=number, waited_s=waited_s, may_pass=False) from None
