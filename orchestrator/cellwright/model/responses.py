@@ -170,9 +170,12 @@ class ResponsesModel:
             request.history,
             start=start,
             refused=self._pictures.refused,
-            is_foreign=lambda item_id: self._authors.get(item_id, self._name) != self._name,
+            is_foreign=lambda item_id: self._author(item_id, request) != self._name,
         )
         return {**self.parameters(request), "input": [*items]}
+
+    def _author(self, item_id: str, request: Request) -> str:
+        return self._authors.get(item_id) or request.authors.get(item_id) or self._name
 
     async def _once(self, body: dict[str, JsonValue], on_delta: OnDelta) -> Response:
         sent.tell(body)
