@@ -244,7 +244,7 @@ class Run:
 
     async def _send(self, items: tuple[Item, ...], *, may_call: bool, purpose: Purpose | None = None) -> Response:
         turn, journal = self.turns + 1, self._session.journal
-        request = Request(self._instructions, items, self._tools, may_call)
+        request = Request(self._instructions, items, self._tools, may_call, self._begun.authors if self._begun else {})
         self._counts(self._model.name)  # which one stands in for which changes between two requests, too
         self._tell(TurnStarted(turn, turn + self.meter.turns_left, sums_up=not may_call))
         journal.append(request_record(turn, self._model.name, self._model.parameters(request), request, purpose))

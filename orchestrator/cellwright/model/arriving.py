@@ -1,8 +1,9 @@
 """A response on its way: pieces are forwarded as they come, and what it is in the end.
 
 Flows in: events of a stream, or a response in one. Flows out: deltas; a `Response`. Decided here: which event is its
-end; that a response which is still queued or in progress when there is no more of it broke off; that reasoning is taken
-where it is complete; and that code which comes as plain text looks like the arguments of any other call.
+end; that a response which is still queued or in progress when there is no more of it broke off, as does one that cannot
+be read; that half a character, which no file and no request can hold, is a question mark; that reasoning is taken where
+it is complete; and that code which comes as plain text looks like the arguments of any other call.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from cellwright.model.retrying import BrokenOff
 
 PASSING: Final = ("server_error", "rate_limit_exceeded")
 """Codes of failed responses that are asked for once more: nothing of them can be gone on with."""
+UNREADABLE: Final = (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError)
+"""What the SDK raises, and what is raised here, at what a server made up: the SDK checks nothing of it."""
 ENDS: Final = ("completed", "incomplete", "failed", "cancelled")
 """Statuses after which nothing more comes."""
 
@@ -59,7 +62,7 @@ class Arriving:
         """
         try:
             delta = self._read(event)
-        except (AttributeError, TypeError, ValueError) as error:  # the SDK checks nothing of what a server sends
+        except UNREADABLE as error:
             raise BrokenOff(f"it sent an event that cannot be read ({str(error)[:200]})") from error
         if delta is not None and delta.text:
             self._on_delta(delta)
@@ -78,7 +81,7 @@ class Arriving:
             case "response.output_item.done":  # only here is encrypted reasoning complete
                 self._items[int(event.output_index)] = as_json(event.item)
             case "error":
-                raise BrokenOff(_word(event.message) or "an error without words", event.code)
+                raise BrokenOff(_word(event.message) or "an error without words", _word(event.code) or None)
             case kind if kind in _DELTAS:
                 piece = cast("Any", event)  # the four of _DELTAS have these fields
                 return Delta(_DELTAS[kind], _word(piece.item_id), _word(piece.delta))
@@ -123,7 +126,7 @@ async def events_of(stream: openai.AsyncStream[ResponseStreamEvent]) -> AsyncGen
             event = await anext(iterator)
         except StopAsyncIteration:
             return
-        except (ValueError, TypeError, AttributeError) as error:  # no JSON, or JSON of another shape
+        except UNREADABLE as error:  # no JSON, or JSON of another shape
             raise BrokenOff(f"it sent what is no event ({str(error)[:200]})") from error
         yield event
 
@@ -136,6 +139,13 @@ def response_from(came: ApiResponse, items: list[Item] | None = None) -> Respons
     """
     if not isinstance(came, ApiResponse):
         raise BrokenOff("it answered with something that is no response")
+    try:
+        return _read_from(came, items)
+    except UNREADABLE as error:
+        raise BrokenOff(f"it answered with what cannot be read ({str(error)[:200]})") from error
+
+
+def _read_from(came: ApiResponse, items: list[Item] | None) -> Response:
     raw = as_json(came)
     status = raw.get("status") or "completed"
     if not isinstance(status, str) or status not in ENDS:
@@ -158,7 +168,21 @@ def response_from(came: ApiResponse, items: list[Item] | None = None) -> Respons
 
 def as_json(value: ApiResponse | ResponseOutputItem) -> dict[str, JsonValue]:
     """Return what the server sent, fields unknown to the SDK in it and absent ones not."""
-    return cast("dict[str, JsonValue]", value.to_dict(mode="json", warnings=False))
+    return cast(
+        "dict[str, JsonValue]", _whole_characters(cast("JsonValue", value.to_dict(mode="json", warnings=False)))
+    )
+
+
+def _whole_characters(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return _word(value)
+        case dict():
+            return {_word(name): _whole_characters(part) for name, part in value.items()}
+        case list():
+            return [_whole_characters(part) for part in value]
+        case _:
+            return value
 
 
 def _reason(raw: Item) -> str | None:
@@ -170,4 +194,6 @@ def _reason(raw: Item) -> str | None:
 
 
 def _word(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")

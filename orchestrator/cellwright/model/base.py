@@ -39,6 +39,8 @@ class Request:
     may_call: bool = True
     """False for the last turn, which only sums up. The tools are sent all the same: without them the server's cached
     prefix would be lost (`tools_changed`)."""
+    authors: Mapping[str, str] = field(default_factory=dict)
+    """Which model made a reasoning item, by the item's id, where the run was taken up again: it is not sent to another one."""
 
 
 @dataclass(frozen=True)

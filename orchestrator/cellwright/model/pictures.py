@@ -86,7 +86,7 @@ class RefusedPictures:
 
 def _at(sent: Sequence[Item], where: str | None) -> str | None:
     """Return the picture at a place of the request; None where there is none."""
-    match = _PLACE.match(where or "")
+    match = _PLACE.match(where) if isinstance(where, str) else None  # a server may say anything
     if match is None or int(match[1]) >= len(sent):
         return None
     parts = parts_of(sent[int(match[1])])
