@@ -42,7 +42,7 @@ class BrokenOff(openai.OpenAIError):
 
 
 class GaveUp(Exception):
-    """It failed, and is not asked again: `__cause__` is what happened last."""
+    """It failed, and is not asked again: `cause` is what happened last."""
 
     def __init__(self, cause: Exception, *, tries: int, waited_s: float, may_pass: bool) -> None:
         super().__init__(str(cause))
