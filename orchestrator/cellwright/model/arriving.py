@@ -152,7 +152,7 @@ def _read_from(came: ApiResponse, items: list[Item] | None) -> Response:
         raise BrokenOff(f"the response was still {str(status)[:40]} when there was no more of it")
     error = raw.get("error")
     if status == "failed" and isinstance(error, dict) and error.get("code") in PASSING:
-        raise BrokenOff(f"the response failed: {_word(error.get('message')) or error['code']}", _word(error["code"]))
+        raise BrokenOff(f"the response failed ({_reason(raw)})", _word(error["code"]))
     if not items:
         said = raw.get("output")
         items = [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []
