@@ -153,8 +153,15 @@ def _within_ceilings(items: list[InputItem], others: list[InputItem]) -> tuple[l
 def _cut(item: InputItem, chars: int) -> InputItem:
     if item["type"] != "input_text" or len(item["text"]) <= chars or chars < _MIN_CUT:
         return item
-    text, half = item["text"], (chars - _MARKER_CHARS) // 2
-    return said(f"{text[:half]}\n[{len(text) - 2 * half} characters are missing here]\n{text[len(text) - half :]}")
+    return said(without_middle(item["text"], chars - _MARKER_CHARS))
+
+
+def without_middle(text: str, chars: int) -> str:
+    """Return beginning and end of a text that has more characters, with how many are missing; any other as it is."""
+    if len(text) <= chars:
+        return text
+    half = chars // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters are missing here]\n{text[len(text) - half :]}"
 
 
 def _size_bytes(item: InputItem) -> int:

@@ -2,19 +2,21 @@
 
 Flows in: a `Budget`, each request before it is made with what its response said that it used, each cell as it begins. Flows out: why the
 next one may not begin, as half a sentence; and, once for each thing that is counted, how much of it is left. Decided here: what counts;
-that the response which sums up when the budget is spent isn't a turn of it, but that its tokens and its money are kept back for it; and how
-much the next request is taken to cost: nothing of it in the server's cache, and an answer as long as the longest so far.
+that the response which sums up when the budget is spent isn't a turn of it, but that its tokens and its money are kept back for it; when a
+request that is not answered is given up; and how much the next request is taken to cost: nothing of it in the server's cache, and an answer as long as the longest so far.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from cellwright.counted import counted
-from cellwright.errors import UsageError
+from cellwright.errors import ModelError, UsageError
 from cellwright.estimate import tokens_of, tokens_of_request
 from cellwright.model.base import Request, Response, Usage
 from cellwright.prices import Prices, dollars
@@ -28,6 +30,8 @@ OUTPUT_TOKENS: Final = 1_000
 """A response is taken to have at least so many tokens, the one that sums up too."""
 ANSWER_TOKENS: Final = 3_000
 """The answers to its calls are taken to have at least so many: a few pictures of the screen, or a long text."""
+LAST_WORDS_S: Final = 60.0
+"""Seconds that the response which sums up has at least, when those of the budget are spent."""
 _TOLD_TOKENS: Final = 200
 """Of a message between two turns: how much is left, or that nothing is."""
 
@@ -122,6 +126,11 @@ class Meter:
             return None
         return max(0.0, self.budget.seconds - (self._clock() - self._began))
 
+    @property
+    def turns_left(self) -> int:
+        """Turns that may still begin."""
+        return max(0, self.budget.turns - self.turns)
+
     def take_turn(self, request: Request | None = None) -> str | None:
         """Count a turn that is about to begin; or return why it may not.
 
@@ -141,6 +150,27 @@ class Meter:
         why = self._time_is_up()
         self.cells += why is None
         return why
+
+    @asynccontextmanager
+    async def in_time(self, *, is_last: bool = False) -> AsyncIterator[None]:
+        """Give up what is waited for when the seconds are spent; the last words have `LAST_WORDS_S` at least.
+
+        Raises:
+            ModelError: They are.
+        """
+        left_s = self.seconds_left
+        if left_s is not None and is_last:
+            left_s = max(left_s, LAST_WORDS_S)
+        try:
+            async with asyncio.timeout(left_s) as whole:
+                yield
+        except TimeoutError:
+            if not whole.expired():
+                raise
+            raise ModelError(
+                f"The model had not answered when the time of this task was up ({self.budget.seconds:g} s), and its answer was given "
+                "up. What was executed before is recorded. Give more seconds, or see whether the model server answers at all."
+            ) from None
 
     def may_sum_up(self, request: Request) -> bool:
         """Return whether the request for a summary fits into what was kept back for it."""
@@ -179,7 +209,7 @@ class Meter:
     def _nearly_spent(self) -> Iterator[tuple[str, str]]:
         budget, seconds_left = self.budget, self.seconds_left or 0.0
         if self.turns >= TOLD_FROM * budget.turns:
-            yield "turns", f"{counted(budget.turns - self.turns, 'turn')} of {budget.turns}"
+            yield "turns", f"{counted(self.turns_left, 'turn')} of {budget.turns}"
         if budget.cells is not None and self.cells >= TOLD_FROM * budget.cells:
             yield "cells", f"{counted(budget.cells - self.cells, 'cell')} of {budget.cells}"
         if budget.seconds is not None and budget.seconds - seconds_left >= TOLD_FROM * budget.seconds:

@@ -8,20 +8,22 @@ next one only when it holds; what of a command's output the model is shown.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, Never, Protocol
+from typing import Final, Never
 
 from pydantic import JsonValue
 
-from cellwright.answer import answer, said
+from cellwright.answer import answer, said, without_middle
 from cellwright.conversation import RESULT
 from cellwright.endings import Finished, NotVerified
 from cellwright.outside import run_command
-from cellwright.record.records import Note, Record
+from cellwright.place import Recording
+from cellwright.record.records import Note
 from cellwright.terms import Checks
-from cellwright.validity import not_valid
+from cellwright.validity import not_valid_in_time
 from cellwright_kernel.wire import Cell, Language, Text
 
 MAX_SENT_BACK: Final = 3
@@ -29,21 +31,11 @@ MAX_SENT_BACK: Final = 3
 DEADLINE_S: Final = 120.0
 """Seconds that a command or a cell which verifies may take."""
 _SHOWN_CHARS: Final = 4_000
-_FENCED: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_FENCED: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
 _GO_ON: Final = "Go on, and finish again when it holds."
 
 Executing = Callable[[str, Language], Awaitable[Cell]]
 """Executes a cell in the run's session."""
-
-
-class Recording(Protocol):
-    """What is asked of a journal."""
-
-    def append(self, record: Record) -> object:
-        """Keep a record; on disk when it returns."""
-
-    def would_hide(self, text: str) -> bool:
-        """Whether a text holds the value of a secret."""
 
 
 class Checking:
@@ -90,7 +82,7 @@ class Checking:
 
     async def complaint(self, words: str) -> str | None:
         """Return what does not hold, as words to the model; None when all does."""
-        if self._checks.result_schema is not None and (wrong := self._shape(words)) is not None:
+        if self._checks.result_schema is not None and (wrong := await self._shape(words)) is not None:
             return wrong
         if (
             self._checks.verify is not None
@@ -101,7 +93,7 @@ class Checking:
             return await self._by_cell(self._checks.verify_cell)
         return None
 
-    def _shape(self, words: str) -> str | None:
+    async def _shape(self, words: str) -> str | None:
         try:
             result = _json_in(words)
         except ValueError as error:
@@ -109,7 +101,7 @@ class Checking:
                 f"Your final answer is not the JSON that was asked for: {error}. Finish with one JSON value and nothing else, "
                 "as the schema in your instructions says."
             )
-        wrong = not_valid(result, self._checks.result_schema)
+        wrong = await not_valid_in_time(result, self._checks.result_schema)
         if wrong is not None:
             return f"Your final answer does not satisfy the schema: {wrong} Finish with a whole answer that does."
         self.result = result
@@ -149,18 +141,20 @@ def _json_in(words: str) -> JsonValue:
     if not whole.startswith(("{", "[", '"')) and (fenced := _FENCED.findall(whole)):
         whole = fenced[-1]
     try:
-        value: JsonValue = json.loads(whole, parse_constant=_no_number)
+        value: JsonValue = json.loads(whole, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     return value
 
 
+def _finite(word: str) -> float:
+    number = float(word)
+    return number if math.isfinite(number) else _no_number(word)
+
+
 def _no_number(word: str) -> Never:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word[:40]} is no number of JSON")
 
 
 def _cut(text: str) -> str:
-    text, half = said(text.strip())["text"], _SHOWN_CHARS // 2
-    if len(text) <= _SHOWN_CHARS:
-        return text
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters are missing here]\n{text[-half:]}"
+    return without_middle(said(text.strip())["text"], _SHOWN_CHARS)

@@ -86,6 +86,8 @@ class Conversation:
     """Whether a call that nothing was done about is executed now; else it is answered that it was not."""
     sent_back: int = 0
     """How many of its final answers were not taken since the run last began, or was resumed after an end."""
+    authors: Mapping[str, str] = field(default_factory=dict)
+    """Which model made a reasoning item, by the item's id."""
     terms: TermsSet | None = None
     """On what terms the model last drove; absent: on the usual ones."""
 
@@ -157,6 +159,9 @@ class _Reading:
         self._history = History() if run.info.task is None else History(user_item(run.info.task))
         self._last: Response | None = None
         self._turns = 0
+        self._model = ""
+        """Which one was asked last."""
+        self._authors: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         """Of the cells that the last response called for, by the call's id."""
         self._refused: dict[str, str] = {}
@@ -193,6 +198,7 @@ class _Reading:
     def _read_of_model(self, record: ModelRequest | ModelResponse | HistoryShortened | TermsSet | RunClosed) -> None:
         match record:
             case ModelRequest(parameters=parameters, purpose=purpose):
+                self._model = record.model
                 self._is_apart = purpose == "summary"
                 # a server that knows no `tool_choice` is sent no tools instead
                 self._sums_up = parameters.get("tool_choice") == "none" or parameters.get("tools") == []
@@ -245,6 +251,7 @@ class _Reading:
             last_words=self._last_words,
             instructions=self._instructions,
             sent_back=self._sent_back,
+            authors=self._authors,
             terms=self._terms,
         )
 
@@ -261,6 +268,7 @@ class _Reading:
             return
         self._settle()
         self._history.respond(item.raw for item in response.items)
+        self._authors |= {str(item.raw.get("id")): self._model for item in response.items if item.type == "other"}
         self._last, self._is_over = response, self._sums_up
         if self._is_over:  # it was told so before it called
             self._refused = {call.call_id: _AFTER_THE_END for call in response.calls}

@@ -124,6 +124,7 @@ class Run:
         self._unsent: list[Item] = []
         """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
+        self._cautions: set[str] = set()
         self._spent: str | None = None
 
     @property
@@ -179,9 +180,6 @@ class Run:
     async def _end(self) -> RunEnded:
         """Go on until something ends it; return that."""
         try:
-            if (caution := self.meter.caution) is not None:
-                self._session.journal.append(records.Note(topic=PRICE, text=caution))
-                self._tell(Noted(caution))
             if self._begun is not None:
                 await self._take_up(self._begun)
             while True:
@@ -189,7 +187,7 @@ class Run:
         except RunEnded as ended:
             return ended
         except ModelError as error:
-            return ResponseUnusable(str(error))
+            return (BudgetSpent if self.meter.seconds_left == 0 else ResponseUnusable)(str(error))
 
     async def _take_up(self, begun: Conversation) -> None:
         """Answer what the last response called for and nobody answered; finish, if it had finished."""
@@ -246,12 +244,14 @@ class Run:
 
     async def _send(self, items: tuple[Item, ...], *, may_call: bool, purpose: Purpose | None = None) -> Response:
         turn, journal = self.turns + 1, self._session.journal
-        request = Request(self._instructions, items, self._tools, may_call)
-        self._tell(TurnStarted(turn, self.meter.budget.turns))
+        request = Request(self._instructions, items, self._tools, may_call, self._begun.authors if self._begun else {})
+        self._counts(self._model.name)  # which one stands in for which changes between two requests, too
+        self._tell(TurnStarted(turn, turn + self.meter.turns_left, sums_up=not may_call))
         journal.append(request_record(turn, self._model.name, self._model.parameters(request), request, purpose))
         began = time.monotonic()
         try:
-            response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
+            async with self.meter.in_time(is_last=not may_call and purpose is None):
+                response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
         except ModelError as error:
             journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
             raise
@@ -267,11 +267,19 @@ class Run:
 
     def _heard(self, heard: Heard, turn: int, request: Request, purpose: Purpose | None) -> None:
         if isinstance(heard, AskedOtherwise):
-            self.meter.asks(heard.model)
+            self._counts(heard.model)
         kept, told = heard_as(heard, turn, request, purpose)
         for record in kept:
             self._session.journal.append(record)
         self._tell(told)
+
+    def _counts(self, model: str) -> None:
+        """Count by the price of the model that is asked now, and say once where that is not known."""
+        self.meter.asks(model)
+        if (caution := self.meter.caution) is not None and caution not in self._cautions:
+            self._cautions.add(caution)
+            self._session.journal.append(records.Note(topic=PRICE, text=caution))
+            self._tell(Noted(caution))
 
     async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
@@ -294,10 +302,10 @@ class Run:
 
     async def _ask_person(self, asks: Asks) -> Answer:
         """Have a person answer; it is no cell, and takes none of the budget."""
-        journal, within_s = self._session.journal, self._people.longest_s
+        question, journal = Question(asks.question), self._session.journal
         try:
-            text = await self._people.answered(
-                Question(asks.question), journal, within_s=within_s, call_id=asks.call.call_id
+            text = await self._steering.unless_stopped(
+                self._people.answered(question, journal, within_s=self._people.longest_s, call_id=asks.call.call_id)
             )
         except NotAsked as error:
             text = str(error)
@@ -352,11 +360,10 @@ class Run:
     async def _verify(self, code: str, language: Language) -> Cell:
         """Execute a cell of the user's, which no call asked for."""
         self._tell(CellStarted(language, code))
-        deadline_s = min(DEADLINE_S, self._session.spec.longest_s)
         cell = await self._session.execute(
             code,
             language=language,
-            deadline_s=deadline_s,
+            deadline_s=min(DEADLINE_S, self._session.spec.longest_s),
             on_event=lambda event: self._tell(CellWrote(event)),
             call=None,
         )

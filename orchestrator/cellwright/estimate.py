@@ -7,27 +7,19 @@ token, and a picture has one for each 32x32 pixels, as the API's documents say; 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cellwright.model.base import Item, Request
+from cellwright.model.pictures import size_of
 
 PATCH: Final = 32
 """Pixels of a side."""
 UNREADABLE_PATCHES: Final = 45 * 32
 """Of a picture of 1440x1000, the whole desktop."""
 _CHARS: Final = 4
-_HEADS: Final = (64, 4096, 256 * 1024)
-"""So many characters of a picture, in base64, are looked through for its size, one after the other: in a PNG it stands at once, in a
-JPEG behind what a camera had to say."""
 _NOT_COUNTED: Final = frozenset({"id", "call_id", "status", "type", "role"})
-_SIZES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
-"""Markers of a JPEG after which its size stands."""
-_WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 
 
 def tokens_of_request(request: Request) -> int:
@@ -53,20 +45,13 @@ def tokens_of(value: object) -> int:
 
 def patches_of(history: tuple[Item, ...]) -> int:
     """Return how many patches the pictures in a history have."""
-    return sum(patches for patches in _patches_in(history))
+    return sum(_patches_in(history))
 
 
 def picture_tokens(url: str) -> int:
     """Return the tokens, which are the patches, of a picture in a `data:` URL, by what its first bytes say of its size."""
-    encoded = url[url.find(",") + 1 :][: _HEADS[-1]]
-    for chars in _HEADS:
-        try:
-            size = _size_of(base64.b64decode(encoded[:chars]))
-        except binascii.Error:
-            break
-        if size is not None and 0 not in size:
-            return -(-size[0] // PATCH) * -(-size[1] // PATCH)
-    return UNREADABLE_PATCHES
+    size = size_of(url)
+    return UNREADABLE_PATCHES if size is None or 0 in size else -(-size[0] // PATCH) * -(-size[1] // PATCH)
 
 
 def _patches_in(value: object) -> Iterator[int]:
@@ -81,30 +66,3 @@ def _patches_in(value: object) -> Iterator[int]:
                 yield from _patches_in(part)
         case _:
             pass
-
-
-def _size_of(data: bytes) -> tuple[int, int] | None:
-    try:
-        if data.startswith(b"\x89PNG\r\n\x1a\n"):
-            width, height = struct.unpack_from(">II", data, 16)
-            return width, height
-        return _size_of_jpeg(data) if data.startswith(b"\xff\xd8") else None
-    except struct.error:
-        return None
-
-
-def _size_of_jpeg(data: bytes) -> tuple[int, int] | None:
-    """Go from marker to marker until the one that has the size."""
-    at = 2
-    while at + 4 <= len(data) and data[at] == 0xFF:
-        marker = data[at + 1]
-        if marker in _SIZES:
-            height, width = struct.unpack_from(">HH", data, at + 5)
-            return width, height
-        if marker == 0xFF:
-            at += 1
-        elif marker in _WITHOUT_LENGTH:
-            at += 2
-        else:
-            at += 2 + struct.unpack_from(">H", data, at + 2)[0]
-    return None

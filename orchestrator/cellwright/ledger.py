@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pydantic import JsonValue
-
-from cellwright.model.base import Usage
+from cellwright.model.base import Usage, usage_from
 from cellwright.prices import Price, Prices
 from cellwright.record import Record, Run, StoredCell
 from cellwright.record.records import (
@@ -28,8 +26,6 @@ from cellwright.record.stored import Recorded
 
 _OF_PERSONS: Final = (PersonAnswered, ApprovalDecided)
 """Records that may say how long a person was waited for."""
-_MOST: Final = 2**53
-"""No response has more tokens; a server that says so cannot count."""
 
 
 class CellTook(Recorded):
@@ -112,21 +108,6 @@ def ledger_of(run: Run, prices: Prices) -> Ledger:
     )
 
 
-def usage_of(response: JsonValue) -> Usage:
-    """Return the tokens that a response says it used; what is no count is none."""
-    body = response if isinstance(response, dict) else {}
-    usage = body.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-    put_in, put_out = counts.get("input_tokens_details"), counts.get("output_tokens_details")
-    return Usage(
-        _count(counts, "input_tokens"),
-        _count(counts, "output_tokens"),
-        _count(put_in, "cached_tokens"),
-        _count(put_out, "reasoning_tokens"),
-        _count(put_in, "cache_write_tokens"),
-    )
-
-
 def requests_of(
     records: tuple[Record, ...],
 ) -> Iterator[tuple[int, ModelRequest, ModelResponse | ModelFailed | None, int]]:
@@ -147,7 +128,7 @@ def _turns(run: Run, prices: Prices) -> Iterator[TurnTook]:
         called.setdefault(cell.opened.turn, []).append(_of_cell(cell))
     for place, asked, came, person_ms in requests_of(run.records):
         answered = isinstance(came, ModelResponse)
-        usage = usage_of(came.response) if isinstance(came, ModelResponse) else Usage()
+        usage = usage_from(came.response) if isinstance(came, ModelResponse) else Usage()
         price = prices.of(asked.model)
         cells = called.pop(asked.turn, []) if answered else []
         yield TurnTook(
@@ -209,8 +190,3 @@ def _total(turns: list[TurnTook], others: tuple[CellTook, ...]) -> Took:
         image_patches=sum(patches) if patches else None,
         cost=sum(known) if len(known) == len(costs) else None,
     )
-
-
-def _count(counts: JsonValue, name: str) -> int:
-    value = counts.get(name) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST else 0

@@ -14,20 +14,14 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from cellwright.budget import Budget
-from cellwright.conversation import (
-    Conversation,
-)
+from cellwright.conversation import Conversation
 from cellwright.driving import Run
 from cellwright.errors import UsageError
 from cellwright.model.base import DEFAULT_MODEL, Model, Usage
 from cellwright.model_server import model_at
 from cellwright.people import People
 from cellwright.prices import read_prices
-from cellwright.progress import (
-    OnProgress,
-    Progress,
-    RunStarted,
-)
+from cellwright.progress import OnProgress, Progress, RunStarted
 from cellwright.prompts.templates import check_prompts
 from cellwright.record.records import TermsSet
 from cellwright.record.run_info import RunEnd
@@ -121,7 +115,7 @@ async def run(
         people=people or People(),
         steering=steering or Steering(),
     )
-    _check(terms)
+    check_terms(terms.sending, terms.checks)
     asked = over_http(model, base_url, api_key) if isinstance(model, str) else model
     try:
         async with Session.open(
@@ -171,11 +165,11 @@ def over_http(name: str, base_url: str | None, api_key: str | None) -> Model:
     return model_at(name, base_url=base_url, api_key=api_key)
 
 
-def _check(terms: Terms) -> None:
+def check_terms(sending: Sending, checks: Checks) -> None:
     """Raise UsageError where the terms mean nothing: before anything starts."""
-    check_prompts(terms.sending.prompts)
-    if terms.checks.result_schema is not None:
-        check_schema(terms.checks.result_schema)
+    check_prompts(sending.prompts)
+    if checks.result_schema is not None:
+        check_schema(checks.result_schema)
 
 
 def _before(begun: Conversation | None) -> TermsSet:

@@ -1,7 +1,8 @@
 """A command of the user's, executed on this machine: its status and what it printed.
 
 Flows in: a command as a shell reads it, a folder, what it gets on its standard input. Flows out: how it ended. Decided here: that it
-has a deadline, ends with all that it started in its process group, and that only the beginning and the end of what it prints are kept.
+has a deadline, ends with all that it started in its process group, is not waited for where something outside of that group holds its
+output open, and that only the beginning and the end of what it prints are kept.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Final
 _KEPT_BYTES: Final = 64 * 1024
 """Of the beginning, and of the end."""
 _CHUNK_BYTES: Final = 64 * 1024
+_REST_S: Final = 1.0
+"""Seconds in which the rest of what it printed is read when it has ended."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,11 @@ async def run_command(command: str, folder: Path, given: str, *, deadline_s: flo
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as tasks:
-                tasks.create_task(printed.read(reader))
+                read = tasks.create_task(printed.read(reader))
                 status = await process.wait()
                 _kill(process)  # what it left behind would hold its output open
+                await asyncio.wait([read], timeout=_REST_S)
+                read.cancel()  # what made itself a session of its own still does
     finally:
         _kill(process)
         await process.wait()

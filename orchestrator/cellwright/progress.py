@@ -30,7 +30,9 @@ class TurnStarted:
 
     number: int
     of: int
-    """How many turns the budget has; the turn that sums up has a number beyond it."""
+    """Number of the last turn that the budget holds."""
+    sums_up: bool = False
+    """Whether it asks for a summary only: of the run, or in place of its history."""
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from cellwright.answer import without_middle
 from cellwright.budget import Budget
 from cellwright.conversation import Conversation, conversation_of
 from cellwright.errors import UsageError
-from cellwright.loop import Outcome, drive, over_http
+from cellwright.loop import Outcome, check_terms, drive, over_http
+from cellwright.model import asking_tool
 from cellwright.model.base import Model
 from cellwright.people import People
 from cellwright.prices import read_prices
 from cellwright.progress import OnProgress
 from cellwright.record import Run, read_run
-from cellwright.record.records import CellRebuilt
+from cellwright.record.records import CellRebuilt, TermsSet
 from cellwright.replay.plan import Plan
 from cellwright.replay.resume import Given, resume
 from cellwright.sandbox.base import Backend
@@ -85,6 +87,7 @@ async def resume_by_model(
     task = recorded.info.task
     if task is None:
         raise UsageError(f"Run {recorded.info.run_id} has no task that a model could go on with. Nothing was started.")
+    check_terms(*driving.terms.applied(*terms_of(_last_terms(recorded))))
     prices = await asyncio.to_thread(read_prices)
     named = driving.model
     asked = over_http(named, driving.base_url, driving.api_key) if isinstance(named, str) else named
@@ -96,7 +99,8 @@ async def resume_by_model(
             begun = await asyncio.to_thread(_conversation, folder)
             before = terms_of(begun.terms)
             sending, checks = driving.terms.applied(*before)
-            if (sending, replace(checks, verify=None)) != before:
+            could_ask = asking_tool.NAME in _tools_of(recorded)
+            if (sending, replace(checks, verify=None)) != before or could_ask != (driving.people.asking is not None):
                 begun = replace(begun, instructions=None)  # what it was told then is no longer so
             return await drive(
                 resumed.session,
@@ -122,13 +126,7 @@ async def resume_by_model(
 
 def languages_of(run: Run) -> tuple[Language, ...]:
     """Return what the model of a run was offered to write; Python and JavaScript where none was."""
-    for record in reversed(run.records):
-        if record.type == "model_request":
-            tools = record.parameters.get("tools")
-            names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-            if found := tuple(_NAMES[name] for name in names if isinstance(name, str) and name in _NAMES):
-                return found
-    return ("python", "javascript")
+    return tuple(_NAMES[name] for name in _tools_of(run) if name in _NAMES) or ("python", "javascript")
 
 
 def words_of_fork(run: Run, at: int, task: str | None) -> str:
@@ -143,12 +141,25 @@ def words_of_fork(run: Run, at: int, task: str | None) -> str:
     if run.info.task is None:
         shared = [cell.opened for cell in run.stored_cells if cell.opened.number <= at]
         code = "\n\n".join(f"# cell {opened.number}, {opened.language}\n{opened.code}" for opened in shared)
-        if len(code) > _SHOWN_CHARS:
-            code = f"{code[: _SHOWN_CHARS // 2]}\n[{len(code) - _SHOWN_CHARS} characters are missing here]\n{code[-_SHOWN_CHARS // 2 :]}"
-        lines.append(f"A person had these cells executed:\n\n{code}\n")
+        lines.append(f"A person had these cells executed:\n\n{without_middle(code, _SHOWN_CHARS)}\n")
     if task is not None and run.info.task is not None:
         lines.append(f"From now on the task is this: {task}")
     return "\n".join(lines)
+
+
+def _tools_of(run: Run) -> list[str]:
+    """Return the names of the tools that the model of a run was offered last; a request for a summary may have none."""
+    for record in reversed(run.records):
+        if record.type == "model_request":
+            tools = record.parameters.get("tools")
+            names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+            if names:
+                return [name for name in names if isinstance(name, str)]
+    return []
+
+
+def _last_terms(run: Run) -> TermsSet | None:
+    return next((record for record in reversed(run.records) if isinstance(record, TermsSet)), None)
 
 
 def _conversation(folder: Path) -> Conversation:

@@ -8,8 +8,8 @@ that an end is one in order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 from cellwright.asking import Waits
 from cellwright.endings import Stopped
@@ -17,6 +17,8 @@ from cellwright.errors import UsageError
 
 WORD_CHARS: Final = 20_000
 """Most characters of a word in between."""
+
+T = TypeVar("T")
 
 
 class Steering:
@@ -27,6 +29,7 @@ class Steering:
         self._goes = asyncio.Event()
         self._goes.set()
         self._stop: str | None = None
+        self._stopped = asyncio.Event()
         self._interrupts: Callable[[], Awaitable[None]] | None = None
 
     @property
@@ -62,8 +65,9 @@ class Steering:
         self._goes.set()
 
     def stop(self, reason: str = "It was stopped by a person.") -> None:
-        """End the run in order before its next act, as `cancelled`."""
+        """End the run in order before its next act, as `cancelled`; a question of the model's is asked no longer."""
         self._stop = reason
+        self._stopped.set()
         self._goes.set()
 
     async def interrupt(self) -> None:
@@ -86,6 +90,23 @@ class Steering:
                 await self._goes.wait()
         if self._stop is not None:
             raise Stopped(self._stop)
+
+    async def unless_stopped(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """Wait for something that may take long, and return it.
+
+        Raises:
+            Stopped: The run is to end; it is waited for no longer.
+        """
+        doing, ending = asyncio.ensure_future(waiting), asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if self._stop is not None and not doing.done():
+                raise Stopped(self._stop)
+            return doing.result()
+        finally:
+            doing.cancel()
+            ending.cancel()
+            await asyncio.gather(doing, ending, return_exceptions=True)
 
     def taken(self) -> list[str]:
         """Return what the model is to be told, once."""

@@ -130,7 +130,7 @@ class Watch:
             _Seen(
                 key=(cell.language, cell.code.strip()),
                 shown=_hash("".join(part for part, _ in parts)),
-                acts=_ACTS.search(cell.code) is not None,
+                acts=cell.status != "denied" and _ACTS.search(cell.code) is not None,
                 error=_last_line(cell),
                 is_new_screen=is_new_screen,
                 has_screen=cell.screen_before is not None,
@@ -219,7 +219,8 @@ def _parts(cell: Cell) -> Iterator[tuple[str, bool]]:
 def _last_line(cell: Cell) -> str | None:
     if cell.status == "ok":
         return None
-    texts = [output.text for output in cell.outputs if isinstance(output, Text) and output.source == "error"]
+    source = "notice" if cell.status == "denied" else "error"  # why a person denied it is what there is to learn from
+    texts = [output.text for output in cell.outputs if isinstance(output, Text) and output.source == source]
     lines = texts[-1].strip().splitlines() if texts else []
     return _ADDRESS.sub("0x", lines[-1]) if lines else cell.status
 

@@ -25,6 +25,7 @@ from cellwright_kernel.wire import Language
 
 ALL: Final[Literal["all"]] = "all"
 """No picture is ever left out."""
+_PICTURES_CHARS: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +120,14 @@ def pictures_from(words: str) -> Pictures | None:
     if words == ALL:
         return None
     most, colon, kept = words.partition(":")
-    if not colon or not (most.isascii() and most.isdigit() and kept.isascii() and kept.isdigit()):
-        raise UsageError(f"{words!r} is no number of pictures. Nothing was started. Give MOST:KEPT, 5:1 say, or `all`.")
+    if (
+        not colon
+        or len(words) > _PICTURES_CHARS
+        or not (most.isascii() and most.isdigit() and kept.isascii() and kept.isdigit())
+    ):
+        raise UsageError(
+            f"{words[:40]!r} is no number of pictures. Nothing was started. Give MOST:KEPT, 5:1 say, or `all`."
+        )
     return Pictures(int(most), int(kept))
 
 

@@ -11,10 +11,10 @@ from tests.unit.replay.stopped import cut, must_be_legal
 
 from cellwright.budget import Budget
 from cellwright.conversation import RESUMED, conversation_of, user_item
-from cellwright.errors import ModelError
+from cellwright.errors import ModelError, UsageError
 from cellwright.estimate import tokens_of
 from cellwright.history import Pictures
-from cellwright.loop import Outcome, drive
+from cellwright.loop import Outcome, drive, run
 from cellwright.model.base import Item, OnDelta, Request, Response
 from cellwright.record import Run, read_run
 from cellwright.record.records import HistoryShortened, ModelFailed, ModelRequest, Note
@@ -25,7 +25,7 @@ from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
 from cellwright.secrets import NONE
 from cellwright.session import Session
-from cellwright.terms import Checks, Sending, Terms
+from cellwright.terms import Checks, Sending, Terms, TermsGiven
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, response, says
 
@@ -177,3 +177,22 @@ async def test_a_fork_has_nothing_of_what_the_model_was_told_and_left_out_after_
     assert (forked.sent.pictures, forked.after, forked.last_words, forked.sent_back) == (3, (), None, 0)
     assert forked.terms is not None
     assert forked.terms.pictures == "2:1"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        TermsGiven(pictures="many"),
+        TermsGiven(prompts={"systen.md": "."}),
+        TermsGiven(result_schema={"type": "nothing"}),
+    ],
+)
+async def test_terms_that_mean_nothing_are_refused_before_anything_is_brought_back(given: TermsGiven) -> None:
+    outcome = await run("Do it.", model=ScriptedModel([calls("log(1)")]), backend=FakeBackend())
+    journal = (outcome.run_dir / "journal.jsonl").read_bytes()
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    with pytest.raises(UsageError, match="Nothing was started"):
+        await resume_by_model(
+            outcome.run_dir, plan, Given(), Driving(model=ScriptedModel([]), terms=given), backend=FakeBackend()
+        )
+    assert (outcome.run_dir / "journal.jsonl").read_bytes() == journal

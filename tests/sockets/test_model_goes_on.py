@@ -11,6 +11,7 @@ from cellwright.conversation import conversation_of
 from cellwright.emulator.sdk_types import check
 from cellwright.loop import Outcome, run
 from cellwright.model.asking import Asking
+from cellwright.model.base import Request
 from cellwright.model.fallback import FallbackModel
 from cellwright.model.profile import Profile
 from cellwright.model.responses import ResponsesModel
@@ -64,6 +65,21 @@ async def test_answers_to_custom_calls_are_those_of_custom_tools_when_a_run_goes
     assert kinds.count("custom_tool_call") == kinds.count("custom_tool_call_output") == 2
     assert "function_call_output" not in kinds
     assert items[: len(server.requests[-1]["input"])] == server.requests[-1]["input"]
+
+
+async def test_reasoning_of_the_model_before_is_not_sent_to_another_that_goes_on() -> None:
+    async with Calling(ABLE, calls=2, is_custom=False) as server:
+        outcome = await driven(server, budget=Budget(turns=1))
+        recorded = read_run(outcome.run_dir)
+        for name in ("m", "other"):
+            begun = conversation_of(recorded)
+            model = ResponsesModel(name, base_url=server.base_url, api_key="k", profile=server.profile)
+            await model.respond(Request("", begun.sent.items, (), authors=begun.authors), lambda _: None)
+            await model.close()
+    before, *_, same, another = [[str(item["type"]) for item in body["input"]] for body in server.requests]
+    assert before == ["message"]
+    assert same.count("reasoning") == 2
+    assert another == [kind for kind in same if kind != "reasoning"]
 
 
 async def test_response_that_summed_up_without_tools_is_not_gone_on_from() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
@@ -278,3 +279,11 @@ async def test_cancelling_while_the_model_thinks_leaves_no_connection(emulator: 
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+async def test_address_is_told_without_its_name_password_and_query():
+    model = ResponsesModel("m", base_url="http://ann:hunter2@127.0.0.1:9/v1?key=s3cret", api_key=KEY, asking=ONCE)
+    with pytest.raises(ModelError, match=r"The model server at http://127.0.0.1:9/v1/ could not be reached") as raised:
+        await model.respond(ASKED, lambda _: None)
+    await model.close()
+    assert not re.search("hunter2|s3cret", f"{raised.value} {model!r}")

@@ -111,6 +111,13 @@ def test_picture_of_the_probe_is_one() -> None:
     assert (shown.size, shown.convert("RGB").getpixel((39, 39))) == ((40, 40), (220, 20, 20))
 
 
+def test_kept_profile_does_not_say_what_an_address_has_besides_its_place(tmp_path) -> None:
+    profile = Profile(name="x", known_from="probe")
+    path = store(tmp_path, "http://ann:hunter2@h:1/v1?key=s3cret", "m", profile, probed_at="2026-01-01T00:00:00+00:00")
+    assert 'base_url = "http://h:1/v1"' in path.read_text()
+    assert path.name.startswith("h-1-v1-m-")
+
+
 def test_profile_is_kept_as_it_was(tmp_path) -> None:
     profile = LACKING["almost everything"]
     path = store(tmp_path, "http://h:1/v1", 'm "quoted" ü', profile, probed_at="2026-11-30T00:00:00+00:00")

@@ -14,8 +14,9 @@ from cellwright.conversation import user_item
 from cellwright.errors import ModelError, UsageError
 from cellwright.loop import Outcome, drive, run
 from cellwright.model.base import Request, Response, Usage
+from cellwright.model.fallback import BACK_AFTER_S, FallbackModel
 from cellwright.prices import Price, Prices
-from cellwright.progress import Noted, Progress
+from cellwright.progress import CellEnded, Noted, Progress
 from cellwright.record import read_run
 from cellwright.record.records import ModelRequest, Note
 from cellwright.session import Session
@@ -270,6 +271,32 @@ def test_another_model_that_is_asked_instead_costs_what_it_does():
     meter.took(asked(1_000), used(says("."), 1_000, 100))
     meter.asks("dear")
     assert (meter.cost, meter.caution) == (None, None)
+
+
+async def test_model_that_is_asked_again_after_another_one_costs_what_it_does():
+    """Its stand-in costs ten times as much, for one turn."""
+    now, prices = [0.0], Prices((Price(model="one", input=1, output=0), Price(model="two", input=10, output=0)))
+    gone = ModelError("The server is busy.", may_pass=True)
+    one = ScriptedModel([gone, used(says("Done."), 1_000_000, 0)], name="one")
+    two = ScriptedModel([used(calls("log(1)"), 1_000_000, 0)], name="two")
+    model = FallbackModel([one, two], clock=lambda: now[0])
+
+    def see(progress: Progress) -> None:
+        now[0] += BACK_AFTER_S * isinstance(progress, CellEnded)
+
+    async with Session.open(driver="loop", task="Do it.", model=model.name, backend=FakeBackend()) as session:
+        outcome = await drive(session, model, "Do it.", terms=Terms(prices=prices), on_progress=see)
+    assert (outcome.cost, len(one.requests), len(two.requests)) == (pytest.approx(11), 2, 1)
+
+
+async def test_price_of_a_stand_in_that_is_not_known_is_said_when_it_is_asked():
+    gone = ModelError("The server is busy.", may_pass=True)
+    one = ScriptedModel([gone], name="scripted")
+    model = FallbackModel([one, ScriptedModel([calls("log(1)"), says("Done.")], name="two")])
+    async with Session.open(driver="loop", task="Do it.", model=model.name, backend=FakeBackend()) as session:
+        outcome = await drive(session, model, "Do it.", terms=Terms(prices=DIMES, budget=Budget(money=100)))
+    notes = [r.text for r in read_run(outcome.run_dir).records if isinstance(r, Note) and r.topic == "price"]
+    assert ["'two' costs is not known" in note for note in notes] == [True]
 
 
 async def test_money_without_any_price_is_refused():

@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 from tests.waiting import GUARD_S, until
 
 from cellwright.checking import Checking
 from cellwright.conversation import conversation_of
-from cellwright.errors import UsageError
+from cellwright.errors import ModelError, UsageError
 from cellwright.loop import Outcome, run
 from cellwright.outside import run_command
 from cellwright.record import read_run
-from cellwright.record.records import Note, Record
+from cellwright.record.records import Note, Record, TermsSet
 from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
 from cellwright.sandbox.base import SecretSpec, Spec
-from cellwright.terms import Checks, TermsGiven
+from cellwright.terms import Checks, TermsGiven, terms_of
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, says
 from cellwright.validity import check_schema, not_valid, read_schema
@@ -77,6 +78,7 @@ async def test_the_result_is_the_whole_answer_or_stands_in_its_last_fence(words:
 WRONG = {
     "It is 42.": "is not the JSON that was asked for: Expecting value",
     '{"total": NaN}': "NaN is no number of JSON",
+    '{"total": 1e999}': "1e999 is no number of JSON",
     "[" * 100_000: "nested too deep",
     '{"total": "42"}': "at $.total: '42' is not of type 'integer'.",
     "{}": "at $: 'total' is a required property.",
@@ -125,6 +127,37 @@ def test_a_schema_that_leads_nowhere_is_a_fault_and_many_faults_are_few_sentence
     check_schema({"$ref": "#/$defs/missing"})
     assert "could not be followed" in str(not_valid(1, {"$ref": "#/$defs/missing"}))
     assert str(not_valid([1] * 9, {"items": {"type": "string"}})).endswith("4 more.")
+
+
+ODD: dict[str, tuple[dict[str, Any], JsonValue]] = {
+    "a number beyond a float": ({"multipleOf": 0.1}, 10**400),
+    "a reference to what is no schema": ({"$ref": "#/const", "const": 5}, 5),
+    "a reference to what is no place": ({"$ref": "#/allOf/x", "allOf": [{}]}, 5),
+    "a reference to itself": ({"$ref": "#"}, 5),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+async def test_a_schema_that_cannot_be_followed_with_an_answer_is_a_fault_of_the_answer(what: str) -> None:
+    schema, value = ODD[what]
+    check_schema(schema)
+    outcome, model = await driven(says(json.dumps(value)), ModelError("Gone."), checks=Checks(result_schema=schema))
+    assert (outcome.status, outcome.reason) == ("failed", "Gone.")
+    assert "the schema could not be followed" in told(model)[0]
+
+
+def test_a_schema_that_is_nested_too_deep_is_none() -> None:
+    schema: JsonValue = {}
+    for _ in range(500):
+        schema = {"properties": {"a": schema}}
+    with pytest.raises(UsageError, match="nested too deep"):
+        check_schema(schema)
+
+
+@pytest.mark.parametrize("words", ["9" * 5000 + ":1", "1:" + "9" * 5000], ids=["most", "kept"])
+def test_a_number_of_pictures_that_is_beyond_any_is_none(words: str) -> None:
+    with pytest.raises(UsageError, match="is no number of pictures"):
+        terms_of(TermsSet(pictures=words))
 
 
 async def test_a_command_that_succeeds_lets_the_run_end_and_finds_the_answer_and_the_folder() -> None:
@@ -176,6 +209,14 @@ async def test_what_a_command_leaves_behind_does_not_keep_it_waiting(tmp_path: P
     ended = await asyncio.wait_for(run_command("sleep 3600 & echo $!", tmp_path, "", deadline_s=GUARD_S), GUARD_S)
     assert ended.status == 0
     await until(lambda: not _lives(int(ended.text)))  # it was killed; the Linux kernel ends it in its own time
+
+
+async def test_what_made_itself_a_session_of_its_own_does_not_keep_it_waiting(tmp_path: Path) -> None:
+    command = "setsid sh -c 'echo $$ > pid; exec sleep 99' & until [ -s pid ]; do sleep 0.01; done; echo said"
+    async with asyncio.timeout(GUARD_S):
+        ended = await run_command(command, tmp_path, "", deadline_s=2 * GUARD_S)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert (ended.status, ended.text) == (0, "said\n")
 
 
 async def test_a_command_that_does_not_read_what_it_is_given_ends_all_the_same(tmp_path: Path) -> None:

@@ -121,5 +121,6 @@ def test_without_a_limit_all_may_come_and_are_counted():
 
 @pytest.mark.parametrize("name", ["requests_per_second", "context_tokens", "max_image_bytes"])
 def test_rule_that_lets_nothing_through_is_refused(name: str):
-    with pytest.raises(UsageError, match=f"{name} of 0 lets nothing through"):
-        ServerRules(**{name: 0})
+    for value in (0, float("nan")):
+        with pytest.raises(UsageError, match=f"{name} of {value:g} lets nothing through"):
+            ServerRules(**{name: value})

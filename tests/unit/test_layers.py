@@ -22,12 +22,12 @@ LAYERS = (
     ("session",),
     ("executor",),
     ("leaving",),
-    ("approval",),
+    ("approval", "checking"),
     ("screen", "attached", "closing", "place"),  # what the loop asks of a session
     ("ongoing",),
     ("lease",),
     ("browser_https",),
-    ("shortening", "briefing", "checking"),
+    ("shortening", "briefing"),
     ("conversation", "terms", "meanwhile", "model_server"),
     ("steering",),
     (

@@ -13,9 +13,9 @@ from tests.unit.replay.stopped import resumed
 
 from cellwright.budget import Budget
 from cellwright.errors import ModelError
-from cellwright.ledger import Ledger, ledger_of, usage_of
+from cellwright.ledger import Ledger, ledger_of
 from cellwright.loop import Outcome, run
-from cellwright.model.base import Response, Usage
+from cellwright.model.base import Response, Usage, usage_from
 from cellwright.prices import Price, Prices
 from cellwright.record import Run, read_run
 from cellwright.record.journal import Journal
@@ -169,7 +169,7 @@ def test_waiting_for_a_person_is_the_turns_in_which_it_was(tmp_path: Path):
     ],
 )
 def test_what_is_no_count_of_tokens_is_none(strange: Any):
-    assert usage_of(strange) == Usage()
+    assert usage_from(strange) == Usage()
 
 
 # spans

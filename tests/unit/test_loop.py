@@ -12,7 +12,7 @@ from tests.waiting import GUARD_S
 from cellwright.budget import Budget, Meter
 from cellwright.errors import ModelError, SandboxUnavailable, UsageError
 from cellwright.loop import Outcome, run
-from cellwright.model.base import Response
+from cellwright.model.base import OnDelta, Request, Response
 from cellwright.progress import CellEnded, CellStarted, Progress, RunStarted
 from cellwright.testing.clock import FakeClock
 from cellwright.testing.fake_sandbox import FakeBackend
@@ -223,6 +223,44 @@ async def test_seconds_are_counted_by_the_clock():
     await clock.advance(10)
     assert meter.take_turn() == "10 seconds"
     assert meter.take_cell() == "10 seconds"
+
+
+class HangsModel(ScriptedModel):
+    """Plays its responses, and answers nothing after them."""
+
+    async def respond(self, request: Request, on_delta: OnDelta) -> Response:
+        try:
+            return await super().respond(request, on_delta)
+        except ModelError:
+            return await asyncio.Future()
+
+
+async def test_run_ends_with_its_seconds_while_the_server_answers_nothing():
+    model = HangsModel([calls("log(1)")])
+    outcome = await run("Do it.", model=model, budget=Budget(seconds=0.1), backend=FakeBackend())
+    assert (outcome.status, outcome.cells, outcome.turns, outcome.summary) == ("budget", 1, 1, None)
+    assert "had not answered when the time of this task was up (0.1 s)" in str(outcome.reason)
+    failed = [record for record in journal(outcome) if record["type"] == "model_failed"]
+    assert [record["reason"] for record in failed] == [outcome.reason]
+
+
+async def test_run_ends_while_the_server_answers_nothing_to_the_request_for_a_summary(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("cellwright.budget.LAST_WORDS_S", 0.05)
+    model = HangsModel([calls("import time; time.sleep(0.2)")])
+    outcome = await run("Do it.", model=model, budget=Budget(turns=1, seconds=0.1), backend=FakeBackend())
+    assert (outcome.status, outcome.summary, len(model.requests)) == ("budget", None, 2)
+    assert "there is no summary" in str(outcome.reason)
+
+
+async def test_slow_summary_is_waited_for_after_the_seconds_are_spent():
+    class Slow(ScriptedModel):
+        async def respond(self, request: Request, on_delta: OnDelta) -> Response:
+            await asyncio.sleep(0.1 if request.may_call is False else 0)
+            return await super().respond(request, on_delta)
+
+    model = Slow([calls("import time; time.sleep(0.1)"), says("So far.")])
+    outcome = await run("Do it.", model=model, budget=Budget(seconds=0.05), backend=FakeBackend())
+    assert (outcome.status, outcome.summary) == ("budget", "So far.")
 
 
 @pytest.mark.parametrize("wrong", [{"turns": 0}, {"cells": -1}, {"seconds": 0}])

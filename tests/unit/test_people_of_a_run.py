@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 import pytest
+from pydantic import JsonValue
 
 from cellwright.asking import Presets, Question
 from cellwright.budget import Budget
@@ -17,9 +18,11 @@ from cellwright.model.base import OnDelta, Request, Response
 from cellwright.people import People
 from cellwright.record import read_run, verify
 from cellwright.record.records import Note, PersonAnswered
+from cellwright.replay.fork import fork
 from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
+from cellwright.secrets import NONE
 from cellwright.steering import Steering
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, call, calls, response, says
@@ -134,6 +137,40 @@ async def test_a_question_that_was_open_when_all_was_stopped_is_asked_again() ->
     assert answers(model) == ["the red one"]
 
 
+class Telling(ScriptedModel):
+    """Has in its parameters what a server would be sent besides the history."""
+
+    def parameters(self, request: Request) -> dict[str, JsonValue]:
+        tools: list[JsonValue] = [dict(tool) for tool in request.tools]
+        return {**super().parameters(request), "instructions": request.instructions, "tools": tools}
+
+
+@pytest.mark.parametrize("can_ask", [True, False])
+async def test_a_run_that_is_resumed_is_told_anew_whether_somebody_can_be_asked(can_ask: bool) -> None:
+    """What it was told the first time is sent again only where it is still so."""
+    somebody, nobody = People(asking=Presets([])), People()
+    first, second = Telling([calls("log(1)")]), Telling([says("Done.")])
+    outcome = await run("Do it.", model=first, backend=FakeBackend(), people=nobody if can_ask else somebody)
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    driving = Driving(model=second, people=somebody if can_ask else nobody)
+    await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
+    assert ["ask_user" in request.instructions for request in (first.requests[0], second.requests[0])] == [
+        not can_ask, can_ask,
+    ]  # fmt: skip
+    assert [tool["name"] for tool in second.requests[0].tools][2:] == ["ask_user"] * can_ask
+
+
+async def test_a_fork_has_nothing_of_what_was_asked_and_turned_down_after_its_last_cell() -> None:
+    """What was, in the same response, stays."""
+    first, second = (call(json.dumps({"question": "Which?"}), name="ask_user") for _ in range(2))
+    beside, bad = call(json.dumps({"code": "1"})), call("{")
+    people = People(asking=Presets(["the first", "the second"]))
+    outcome, _ = await driven(response(beside, first), response(second), response(bad), says("Done."), people=people)
+    forked = read_run(fork(read_run(outcome.run_dir), 1, secrets=NONE))
+    assert [r.answer for r in forked.records if isinstance(r, PersonAnswered)] == ["the first"]
+    assert [r for r in forked.records if isinstance(r, Note) and r.topic == "call"] == []
+
+
 # Steering
 
 
@@ -219,6 +256,23 @@ async def test_a_stop_ends_a_pause() -> None:
     asyncio.get_running_loop().call_soon(steering.stop)
     outcome = await run("Do it.", model=ScriptedModel([]), backend=FakeBackend(), steering=steering)
     assert outcome.status == "cancelled"
+
+
+async def test_a_stop_ends_a_question_of_the_model_which_is_asked_again_when_the_run_is_resumed() -> None:
+    steering = Steering()
+
+    class Stops:
+        async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - it is all the same
+            steering.stop()
+            await asyncio.Event().wait()
+
+    outcome, _ = await driven(asks("Which?"), people=People(asking=Stops()), steering=steering)
+    assert outcome.status == "cancelled"
+    model = ScriptedModel([says("Done.")])
+    driving = Driving(model=model, people=People(asking=Presets(["the red one"])))
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
+    assert answers(model) == ["the red one"]
 
 
 async def test_an_interrupt_is_the_running_cells() -> None:

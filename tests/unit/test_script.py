@@ -39,6 +39,9 @@ def test_script_format():
         ("```bash\nls\n```", "'bash'"),
         ("phase: loud\nHi.", "'loud'"),
         ("Hi.\n---\nhttp: often\nHi.", "turn 2: 'often' is not a number"),
+        ("wait: nan\nHi.", "turn 1: 'nan' is no number from 0 on"),
+        ("wait: inf\nHi.", "turn 1: 'inf' is no number from 0 on"),
+        ("http: 429 inf\nHi.", "turn 1: 'inf' is no number from 0 on"),
     ],
 )
 def test_script_that_is_not_one_says_where(text: str, said: str):

@@ -70,6 +70,16 @@ def words(cells: Iterable[Cell], patience: Patience | None = None) -> list[str]:
     return said
 
 
+def denied(code: str, reason: str) -> Cell:
+    return cell(code, f"A person denied it. {reason}", status="denied", source="notice")
+
+
+def test_cells_that_a_person_denies_for_another_reason_each_are_no_standstill():
+    """Nothing of them ran, so the screen has no reason to be another one."""
+    assert steps(denied(f"pyautogui.click({n}, 1)", f"Not {n}.") for n in range(20)) == []
+    assert steps(denied(f"log({n})", "No.") for n in range(3)) == [(3, False)]
+
+
 # the same code
 
 

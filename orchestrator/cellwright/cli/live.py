@@ -67,8 +67,8 @@ class Live:
                 self._page.line(f"run {progress.run_id} · {plain(progress.model)} · {progress.run_dir}", "dim")
             case TurnStarted():
                 self._seen, self._item = 0, None
-                beyond = progress.number > progress.of
-                self._page.line(f"── turn {progress.number} {'(summary)' if beyond else f'of {progress.of}'}", "cyan")
+                of = "(summary)" if progress.sums_up else f"of {progress.of}"
+                self._page.line(f"── turn {progress.number} {of}", "cyan")
             case Arriving():
                 self._arriving(progress.delta)
             case AskedAgain():

@@ -15,7 +15,7 @@ import typer
 from cellwright.errors import CodeTooLarge, UsageError
 from cellwright.history import Pictures
 from cellwright.prompts.templates import read_prompts
-from cellwright.terms import TermsGiven
+from cellwright.terms import TermsGiven, pictures_from
 from cellwright.validity import read_schema
 from cellwright_kernel.wire import CODE_BYTES, Language
 
@@ -81,6 +81,8 @@ class TermOptions:
         language: Language = "javascript" if is_javascript else "python"
         if self.verify is not None and not self.verify.strip():
             raise UsageError("--verify is empty, and would verify nothing. Nothing was started. Give a command.")
+        if self.pictures is not None:
+            pictures_from(self.pictures)  # or a fork would be made that cannot start
         return TermsGiven(
             pictures=self.pictures,
             compact_at=self.compact_at,

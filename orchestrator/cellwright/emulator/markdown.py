@@ -39,6 +39,7 @@ Turns are separated by a line `---`. In a turn:
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -193,6 +194,9 @@ class _Reader:
 
     def _number(self, word: str) -> float:
         try:
-            return float(word)
+            number = float(word)
         except ValueError as error:
             raise UsageError(f"{self._where}: {word!r} is not a number. Nothing was started.") from error
+        if not 0 <= number < math.inf:
+            raise UsageError(f"{self._where}: {word!r} is no number from 0 on. Nothing was started.")
+        return number

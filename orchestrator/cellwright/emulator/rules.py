@@ -40,7 +40,7 @@ class ServerRules:
     def __post_init__(self) -> None:
         for name in ("max_images", "max_image_bytes", "context_tokens", "requests_per_second"):
             value = getattr(self, name)
-            if value is not None and value < (0 if name == "max_images" else 1):
+            if value is not None and not (0 if name == "max_images" else 1) <= value < math.inf:
                 raise UsageError(f"{name} of {value:g} lets nothing through. Nothing was started. Give more.")
 
 

@@ -1,8 +1,9 @@
 """A response on its way: pieces are forwarded as they come, and what it is in the end.
 
 Flows in: events of a stream, or a response in one. Flows out: deltas; a `Response`. Decided here: which event is its
-end; that a response which is still queued or in progress when there is no more of it broke off; that reasoning is taken
-where it is complete; and that code which comes as plain text looks like the arguments of any other call.
+end; that a response which is still queued or in progress when there is no more of it broke off, as does one that cannot
+be read; that half a character, which no file and no request can hold, is a question mark; that reasoning is taken where
+it is complete; and that code which comes as plain text looks like the arguments of any other call.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from openai.types.responses import Response as ApiResponse
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from pydantic import JsonValue
 
-from cellwright.model.base import Delta, Item, OnDelta, Response, Usage, item_from
+from cellwright.model.base import Delta, Item, OnDelta, Response, item_from, usage_from
 from cellwright.model.retrying import BrokenOff
 
 PASSING: Final = ("server_error", "rate_limit_exceeded")
 """Codes of failed responses that are asked for once more: nothing of them can be gone on with."""
+UNREADABLE: Final = (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError)
+"""What the SDK raises, and what is raised here, at what a server made up: the SDK checks nothing of it."""
 ENDS: Final = ("completed", "incomplete", "failed", "cancelled")
 """Statuses after which nothing more comes."""
 
@@ -33,7 +36,6 @@ _DELTAS: Final[dict[str, Literal["text", "refusal", "reasoning"]]] = {
 _BEGIN: Final = '{"code": "'
 _END: Final = '"}'
 _REASON_CHARS: Final = 800
-_MOST_TOKENS: Final = 10**12
 
 
 class Arriving:
@@ -60,7 +62,7 @@ class Arriving:
         """
         try:
             delta = self._read(event)
-        except (AttributeError, TypeError, ValueError) as error:  # the SDK checks nothing of what a server sends
+        except UNREADABLE as error:
             raise BrokenOff(f"it sent an event that cannot be read ({str(error)[:200]})") from error
         if delta is not None and delta.text:
             self._on_delta(delta)
@@ -79,7 +81,7 @@ class Arriving:
             case "response.output_item.done":  # only here is encrypted reasoning complete
                 self._items[int(event.output_index)] = as_json(event.item)
             case "error":
-                raise BrokenOff(_word(event.message) or "an error without words", event.code)
+                raise BrokenOff(_word(event.message) or "an error without words", _word(event.code) or None)
             case kind if kind in _DELTAS:
                 piece = cast("Any", event)  # the four of _DELTAS have these fields
                 return Delta(_DELTAS[kind], _word(piece.item_id), _word(piece.delta))
@@ -124,7 +126,7 @@ async def events_of(stream: openai.AsyncStream[ResponseStreamEvent]) -> AsyncGen
             event = await anext(iterator)
         except StopAsyncIteration:
             return
-        except (ValueError, TypeError, AttributeError) as error:  # no JSON, or JSON of another shape
+        except UNREADABLE as error:  # no JSON, or JSON of another shape
             raise BrokenOff(f"it sent what is no event ({str(error)[:200]})") from error
         yield event
 
@@ -137,13 +139,20 @@ def response_from(came: ApiResponse, items: list[Item] | None = None) -> Respons
     """
     if not isinstance(came, ApiResponse):
         raise BrokenOff("it answered with something that is no response")
+    try:
+        return _read_from(came, items)
+    except UNREADABLE as error:
+        raise BrokenOff(f"it answered with what cannot be read ({str(error)[:200]})") from error
+
+
+def _read_from(came: ApiResponse, items: list[Item] | None) -> Response:
     raw = as_json(came)
     status = raw.get("status") or "completed"
     if not isinstance(status, str) or status not in ENDS:
         raise BrokenOff(f"the response was still {str(status)[:40]} when there was no more of it")
     error = raw.get("error")
     if status == "failed" and isinstance(error, dict) and error.get("code") in PASSING:
-        raise BrokenOff(f"the response failed: {_word(error.get('message')) or error['code']}", _word(error["code"]))
+        raise BrokenOff(f"the response failed ({_reason(raw)})", _word(error["code"]))
     if not items:
         said = raw.get("output")
         items = [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []
@@ -151,7 +160,7 @@ def response_from(came: ApiResponse, items: list[Item] | None = None) -> Respons
         id=_word(raw.get("id")),
         status=status,
         items=tuple(item_from(item) for item in items),
-        usage=_usage(raw.get("usage")),
+        usage=usage_from(raw),
         reason=_reason(raw),
         raw={**raw, "output": [dict(item) for item in items]},
     )
@@ -159,7 +168,21 @@ def response_from(came: ApiResponse, items: list[Item] | None = None) -> Respons
 
 def as_json(value: ApiResponse | ResponseOutputItem) -> dict[str, JsonValue]:
     """Return what the server sent, fields unknown to the SDK in it and absent ones not."""
-    return cast("dict[str, JsonValue]", value.to_dict(mode="json", warnings=False))
+    return cast(
+        "dict[str, JsonValue]", _whole_characters(cast("JsonValue", value.to_dict(mode="json", warnings=False)))
+    )
+
+
+def _whole_characters(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return _word(value)
+        case dict():
+            return {_word(name): _whole_characters(part) for name, part in value.items()}
+        case list():
+            return [_whole_characters(part) for part in value]
+        case _:
+            return value
 
 
 def _reason(raw: Item) -> str | None:
@@ -170,22 +193,7 @@ def _reason(raw: Item) -> str | None:
     return None if reason is None else str(reason)[:_REASON_CHARS]
 
 
-def _usage(usage: JsonValue) -> Usage:
-    """Return the tokens; a server that counts none has none. Some leave out the details that the SDK promises."""
-    said = usage if isinstance(usage, dict) else {}
-    of_input, of_output = said.get("input_tokens_details"), said.get("output_tokens_details")
-    return Usage(
-        _count(said.get("input_tokens")),
-        _count(said.get("output_tokens")),
-        _count(of_input.get("cached_tokens") if isinstance(of_input, dict) else 0),
-        _count(of_output.get("reasoning_tokens") if isinstance(of_output, dict) else 0),
-        _count(of_input.get("cache_write_tokens") if isinstance(of_input, dict) else 0),
-    )
-
-
-def _count(value: JsonValue) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS else 0
-
-
 def _word(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")

@@ -53,7 +53,7 @@ class Retrying:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value <= 0:
+            if not value > 0:  # also what is no number
                 raise UsageError(f"A request cannot be made with {name}={value:g}. Nothing was sent. Give more than 0.")
 
 
@@ -85,7 +85,7 @@ class Asking:
                 f"A request's {', '.join(taken)} cannot be chosen: the loop needs {'it' if len(taken) == 1 else 'them'} as it sends "
                 "them. Nothing was sent. Leave it out."
             )
-        if self.per_second is not None and self.per_second <= 0:
+        if self.per_second is not None and not self.per_second > 0:
             raise UsageError(
                 f"With {self.per_second:g} requests a second nothing is ever asked. Nothing was sent. Give more than 0."
             )

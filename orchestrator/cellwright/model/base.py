@@ -20,6 +20,9 @@ DEFAULT_MODEL: Final = "gpt-6-astra"
 Item: TypeAlias = Mapping[str, JsonValue]
 """One item of the history, as the API has it."""
 
+_MOST_TOKENS: Final = 2**53
+"""No response has more; a server that says so cannot count."""
+
 Phase = Literal["commentary", "final_answer"]
 
 
@@ -36,6 +39,8 @@ class Request:
     may_call: bool = True
     """False for the last turn, which only sums up. The tools are sent all the same: without them the server's cached
     prefix would be lost (`tools_changed`)."""
+    authors: Mapping[str, str] = field(default_factory=dict)
+    """Which model made a reasoning item, by the item's id, where the run was taken up again: it is not sent to another one."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +214,20 @@ def item_from(raw: Item) -> ResponseItem:
             return OtherItem(str(kind), raw)
 
 
+def usage_from(response: JsonValue) -> Usage:
+    """Return the tokens that a response says it used; what is no count is none. Some servers leave out what the API promises."""
+    said = response.get("usage") if isinstance(response, dict) else None
+    counts: Item = said if isinstance(said, dict) else {}
+    put_in, put_out = counts.get("input_tokens_details"), counts.get("output_tokens_details")
+    return Usage(
+        _count(counts, "input_tokens"),
+        _count(counts, "output_tokens"),
+        _count(put_in, "cached_tokens"),
+        _count(put_out, "reasoning_tokens"),
+        _count(put_in, "cache_write_tokens"),
+    )
+
+
 def arguments_of(code: str) -> str:
     """Return what a model that was free to write plain code would have written as arguments."""
     return json.dumps({"code": code}, ensure_ascii=False)
@@ -230,3 +249,8 @@ def _message(raw: Item) -> Message:
 def _word(raw: Item, name: str) -> str:
     value = raw.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _count(counts: JsonValue | Item, name: str) -> int:
+    value = counts.get(name) if isinstance(counts, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else 0

@@ -8,7 +8,6 @@ many at a time: each time that one goes, the server's cached prefix is lost from
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,10 +19,12 @@ from cellwright.model.base import Item
 
 Mark: TypeAlias = tuple[int, int]
 
-_HEAD_CHARS: Final = 64 * 1024
-"""Characters of base64 in which the sides of a JPEG are looked for."""
+_HEADS: Final = (64, 4096, 256 * 1024)
+"""So many characters of base64 are looked through, one after the other: in a PNG the sides stand at once, in a JPEG behind what a camera had
+to say."""
 _SIZED_MARKERS: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """JPEG segments that say the size."""
+_WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 
 _PLACE: Final = re.compile(r"input\[(\d{1,9})\]\.\w+\[(\d{1,9})\]")
 
@@ -36,20 +37,17 @@ FOLLOWS: Final = "[Picture {number} follows in the next message.]"
 
 def size_of(url: str) -> tuple[int, int] | None:
     """Return a picture's width and height in pixels, as its own head has them; None where that cannot be read."""
-    try:
-        head = base64.b64decode(url.partition(",")[2][:_HEAD_CHARS] + "===")
-    except (binascii.Error, ValueError):
-        return None
-    try:
-        if head.startswith(b"\x89PNG"):
-            width, height = struct.unpack_from(">II", head, 16)
-            return int(width), int(height)
-        if head.startswith(b"\xff\xd8"):
-            return _jpeg(head)
-        if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-            return _webp(head)
-    except struct.error:
-        return None
+    start = url.find(",") + 1
+    encoded = url[start : start + _HEADS[-1]]  # a picture has megabytes
+    for chars in _HEADS:
+        try:
+            size = _size_in(base64.b64decode(encoded[:chars] + "==="))
+        except ValueError:  # of which binascii.Error is one
+            return None
+        if size is not None:
+            return size
+        if chars >= len(encoded):
+            return None
     return None
 
 
@@ -88,7 +86,7 @@ class RefusedPictures:
 
 def _at(sent: Sequence[Item], where: str | None) -> str | None:
     """Return the picture at a place of the request; None where there is none."""
-    match = _PLACE.match(where or "")
+    match = _PLACE.match(where) if isinstance(where, str) else None  # a server may say anything
     if match is None or int(match[1]) >= len(sent):
         return None
     parts = parts_of(sent[int(match[1])])
@@ -125,14 +123,34 @@ def left_out_of(total: int, most: int | None) -> int:
     return min(total, -(-(total - most) // step) * step)
 
 
+def _size_in(head: bytes) -> tuple[int, int] | None:
+    try:
+        if head.startswith(b"\x89PNG"):
+            width, height = struct.unpack_from(">II", head, 16)
+            return int(width), int(height)
+        if head.startswith(b"\xff\xd8"):
+            return _jpeg(head)
+        if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+            return _webp(head)
+    except struct.error:
+        return None
+    return None
+
+
 def _jpeg(head: bytes) -> tuple[int, int] | None:
+    """Go from marker to marker until the one that has the size."""
     at = 2
-    while at + 9 <= len(head) and head[at] == 0xFF:
-        marker, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4])
+    while at + 4 <= len(head) and head[at] == 0xFF:
+        marker = head[at + 1]
         if marker in _SIZED_MARKERS:
             height, width = struct.unpack_from(">HH", head, at + 5)
             return int(width), int(height)
-        at += 2 + length
+        if marker == 0xFF:
+            at += 1
+        elif marker in _WITHOUT_LENGTH:
+            at += 2
+        else:
+            at += 2 + int.from_bytes(head[at + 2 : at + 4])
     return None
 
 

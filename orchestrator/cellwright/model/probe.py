@@ -26,11 +26,11 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import JsonValue
 
 from cellwright.model import sent
-from cellwright.model.arriving import Arriving, events_of
+from cellwright.model.arriving import UNREADABLE, Arriving, events_of
 from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import item_from
 from cellwright.model.limiter import limiter_of
-from cellwright.model.profile import Profile, ToolImages, profile_of
+from cellwright.model.profile import Profile, ToolImages, place_of, profile_of
 from cellwright.model.refusals import Words
 from cellwright.model.responses import client_for
 from cellwright.model.retrying import BrokenOff, GaveUp, Tries
@@ -135,14 +135,14 @@ class _Probe:
         self._client = client
         self._model = model
         self._on_seen = on_seen
-        self._words = Words(model, str(client.base_url), client.api_key)
+        self._words = Words(model, place_of(str(client.base_url)), client.api_key)
         self._tries = Tries(retrying, limiter_of(str(client.base_url)))
         self._seen: list[Seen] = []
         self._requests = 0
         self._base: Body = {}
         """What every question has besides what it asks."""
         self._profile = replace(
-            profile_of(str(client.base_url)), name=urlsplit(str(client.base_url)).netloc, known_from="probe"
+            profile_of(str(client.base_url)), name=urlsplit(self._words.base_url).netloc, known_from="probe"
         )
 
     async def findings(self) -> Findings:
@@ -346,8 +346,8 @@ async def _in_time() -> AsyncIterator[None]:
             yield
     except TimeoutError as error:
         raise BrokenOff(f"there was no answer within {REQUEST_S:g} s") from error
-    except json.JSONDecodeError as error:
-        raise BrokenOff(f"it answered with what is no JSON ({error})") from error
+    except UNREADABLE as error:
+        raise BrokenOff(f"it answered with what is no JSON ({str(error)[:200]})") from error
 
 
 def _with(profile: Profile, part: str, value: bool | int | None) -> Profile:

@@ -123,3 +123,12 @@ def profile_of(base_url: str | None) -> Profile:
     except ValueError:
         port = None
     return BUILT_IN[_PORTS.get(port or 0, "api")]
+
+
+def place_of(base_url: str) -> str:
+    """Return an address without name, password and query, which may be credentials, too."""
+    try:
+        address = urlsplit(base_url)
+    except ValueError:
+        return "an address that is none"
+    return address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment="").geturl()

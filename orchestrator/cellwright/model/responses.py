@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import os
 import re
 import ssl
@@ -30,13 +29,14 @@ from pydantic import JsonValue
 
 from cellwright.errors import UsageError
 from cellwright.model import sent
-from cellwright.model.arriving import Arriving, events_of, response_from
+from cellwright.model.arriving import UNREADABLE, Arriving, events_of, response_from
 from cellwright.model.asking import Asking, merged
 from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Retried
+from cellwright.model.bounded import HEADERS, bound
 from cellwright.model.chain import Chain
 from cellwright.model.limiter import current, limiter_of
 from cellwright.model.pictures import RefusedPictures
-from cellwright.model.profile import Profile, profile_of
+from cellwright.model.profile import Profile, place_of, profile_of
 from cellwright.model.refusals import NO_KEY, Words
 from cellwright.model.retrying import BrokenOff, GaveUp, Tries
 from cellwright.model.wire import Wire
@@ -81,7 +81,7 @@ class ResponsesModel:
         self.profile = profile or profile_of(base_url or os.environ.get("OPENAI_BASE_URL") or None)
         """What the server can do."""
         self._asking.must_fit(self.profile)
-        self._words = Words(name, str(self._client.base_url), self._client.api_key)
+        self._words = Words(name, place_of(str(self._client.base_url)), self._client.api_key)
         self._wire = Wire(self.profile, self._asking.custom_tools)
         self._tries = Tries(self._asking.retrying, limiter_of(str(self._client.base_url), self._asking.per_second))
         self._chain = Chain()
@@ -90,7 +90,7 @@ class ResponsesModel:
         self._cache_key = f"cellwright-{uuid.uuid4().hex[:16]}"
 
     def __repr__(self) -> str:
-        return f"<ResponsesModel {self._name} at {self._client.base_url}, {self.profile.name}, key=********>"
+        return f"<ResponsesModel {self._name} at {self._words.base_url}, {self.profile.name}, key=********>"
 
     @property
     def name(self) -> str:
@@ -170,9 +170,12 @@ class ResponsesModel:
             request.history,
             start=start,
             refused=self._pictures.refused,
-            is_foreign=lambda item_id: self._authors.get(item_id, self._name) != self._name,
+            is_foreign=lambda item_id: self._author(item_id, request) != self._name,
         )
         return {**self.parameters(request), "input": [*items]}
+
+    def _author(self, item_id: str, request: Request) -> str:
+        return self._authors.get(item_id) or request.authors.get(item_id) or self._name
 
     async def _once(self, body: dict[str, JsonValue], on_delta: OnDelta) -> Response:
         sent.tell(body)
@@ -181,13 +184,17 @@ class ResponsesModel:
             async with asyncio.timeout(within_s) as whole:
                 if body["stream"]:
                     return await self._streamed(body, on_delta)
-                came = await self._client.post("/responses", cast_to=ApiResponse, body=body)
+                return await self._unstreamed(body)
         except TimeoutError as error:
             if not whole.expired():
                 raise
             raise BrokenOff(f"there was no whole response within {within_s:g} s") from error
-        except json.JSONDecodeError as error:
-            raise BrokenOff(f"it answered with what is no JSON ({error})") from error
+
+    async def _unstreamed(self, body: dict[str, JsonValue]) -> Response:
+        try:
+            came = await self._client.post("/responses", cast_to=ApiResponse, body=body)
+        except UNREADABLE as error:
+            raise BrokenOff(f"it answered with what is no JSON ({str(error)[:200]})") from error
         return response_from(came)
 
     async def _streamed(self, body: dict[str, JsonValue], on_delta: OnDelta) -> Response:
@@ -260,6 +267,7 @@ def client_for(base_url: str | None, api_key: str | None, asking: Asking) -> ope
     return openai.AsyncOpenAI(
         base_url=base_url,
         api_key=api_key or NO_KEY,
+        default_headers=HEADERS,
         max_retries=0,  # ours are told to the run, and shared by all of them
         timeout=openai.Timeout(asking.retrying.total_s, connect=_CONNECT_S),
         http_client=_http_client(base_url, asking.per_second),
@@ -268,14 +276,15 @@ def client_for(base_url: str | None, api_key: str | None, asking: Asking) -> ope
 
 def _http_client(base_url: str | None, per_second: float | None) -> openai.DefaultAsyncHttpxClient:
     """Return a client; one for this machine goes without the environment's proxy: that leads away from it, never back."""
-    options: dict[str, Any] = {}
+    hooks: dict[str, list[Any]] = {"response": [bound]}
+    options: dict[str, Any] = {"event_hooks": hooks}
     if base_url and _is_loopback(base_url):
         options["trust_env"] = False
         if urlsplit(base_url).scheme != "https":
             # Over plain HTTP no certificate is looked at. To read all that the machine trusts takes 25 ms, so this one trusts none.
             options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if per_second is not None:
-        options["event_hooks"] = {"request": [_tell_when_sent]}
+        hooks["request"] = [_tell_when_sent]
     return openai.DefaultAsyncHttpxClient(**options)
 
 

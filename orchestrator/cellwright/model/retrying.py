@@ -42,7 +42,7 @@ class BrokenOff(openai.OpenAIError):
 
 
 class GaveUp(Exception):
-    """It failed, and is not asked again: `__cause__` is what happened last."""
+    """It failed, and is not asked again: `cause` is what happened last."""
 
     def __init__(self, cause: Exception, *, tries: int, waited_s: float, may_pass: bool) -> None:
         super().__init__(str(cause))
@@ -98,7 +98,9 @@ class Tries:
             number += 1
             try:
                 return Got(await ask(), waited_s)
-            except openai.OpenAIError as error:
+            except openai.OpenAIError as raised:
+                # what breaks off while a body is read, the SDK takes for a fault of the connection
+                error = raised.__cause__ if isinstance(raised.__cause__, BrokenOff) else raised
                 self._was_reached = self._was_reached or not isinstance(error, openai.APIConnectionError)
                 if not may_pass(error):
                     raise GaveUp(error, tries=number, waited_s=waited_s, may_pass=False) from None
@@ -133,13 +135,15 @@ def may_pass(error: Exception) -> bool:
     """Return whether the same request may be answered a little later."""
     match error:
         case openai.APIStatusError():
-            if error.code in _FINAL_CODES or error.response.headers.get("x-should-retry") == "false":
+            if str(error.code) in _FINAL_CODES or error.response.headers.get("x-should-retry") == "false":
                 return False
             return error.status_code in _PASSING or error.status_code >= 500
         case openai.APIConnectionError():
             return True
         case BrokenOff() | openai.APIError():  # an error in the middle of a stream
-            return error.code not in _FINAL_CODES and not str(error.code or "").startswith(("invalid_", "context_"))
+            return str(error.code) not in _FINAL_CODES and not str(error.code or "").startswith(
+                ("invalid_", "context_")
+            )
         case _:
             return False
 

@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from cellwright.errors import UsageError
-from cellwright.model.profile import Profile
+from cellwright.model.profile import Profile, place_of
 
 _PROFILE: Final = TypeAdapter(Profile)
 _MAX_BYTES: Final = 64 * 1024
@@ -30,7 +30,8 @@ _OF: Final = ("base_url", "model", "probed_at")
 def path_of(folder: Path, base_url: str, model: str) -> Path:
     """Return the file of a server and a model, which need not exist."""
     base_url = base_url.rstrip("/")
-    said = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{base_url.partition('://')[2] or base_url}-{model}").strip("-.")[:80]
+    place = place_of(base_url)
+    said = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{place.partition('://')[2] or place}-{model}").strip("-.")[:80]
     mark = hashlib.sha256(f"{base_url}\n{model}".encode()).hexdigest()[:8]
     return folder / f"{said}-{mark}.toml"
 
@@ -47,7 +48,7 @@ def store(folder: Path, base_url: str, model: str, profile: Profile, *, probed_a
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = path_of(folder, base_url, model)
-    values = {"base_url": base_url, "model": model, "probed_at": probed_at, **dataclasses.asdict(profile)}
+    values = {"base_url": place_of(base_url), "model": model, "probed_at": probed_at, **dataclasses.asdict(profile)}
     lines = [
         f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items() if value is not None
     ]  # JSON is TOML here

@@ -128,7 +128,8 @@ class _Sending:
                 return self._reasoning(item)
             case "custom_tool_call" if not self._profile.custom_tools:
                 code = arguments_of(str(item.get("input") or ""))
-                return [{"type": "function_call", "call_id": item["call_id"], "name": item["name"], "arguments": code}]
+                name = item.get("name") or ""
+                return [{"type": "function_call", "call_id": item["call_id"], "name": name, "arguments": code}]
             case "function_call_output" | "custom_tool_call_output":
                 is_custom = str(item.get("call_id")) in self._custom and self._profile.custom_tools
                 typed: Item = {**item, "type": "custom_tool_call_output" if is_custom else "function_call_output"}

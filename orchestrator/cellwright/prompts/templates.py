@@ -56,6 +56,8 @@ def read_prompts(folder: Path) -> dict[str, str]:
 def check_prompts(files: Mapping[str, str]) -> None:
     """Raise UsageError where a file says what means nothing, whether or not that would be sent."""
     for name, text in files.items():
+        if name not in _FACTS:
+            raise UsageError(f"There is no prompt {name!r}. Nothing was started. There are: {_listed(NAMES)}.")
         filled(text, name, facts=_FACTS[name], values=dict.fromkeys(_VALUES[name], ""))
 
 

@@ -14,6 +14,7 @@ from cellwright import __version__
 from cellwright.conversation import RESULT, TASK, TOLD
 from cellwright.counted import counted
 from cellwright.errors import UsageError
+from cellwright.meanwhile import RETRY
 from cellwright.record import Journal, Run, new_run_id, runs_folder
 from cellwright.record.records import (
     CellClosed,
@@ -23,6 +24,7 @@ from cellwright.record.records import (
     ModelRequest,
     ModelResponse,
     Note,
+    PersonAnswered,
     Record,
     RunClosed,
     SessionClosed,
@@ -36,7 +38,7 @@ from cellwright.shortening import SUMMING_UP
 _GOES_ON: Final = (CellOpened, SessionOpened, SessionClosed, RunClosed)
 _OF_MODEL: Final = (ModelRequest, ModelResponse, ModelFailed, HistoryShortened)
 """What the model was asked and said next, and what was left out for it, stands between, while the cell's screen was taken."""
-_TO_MODEL: Final = TOLD | {SUMMING_UP, RESULT}
+_TO_MODEL: Final = TOLD | {SUMMING_UP, RESULT, RETRY}
 """Topics of notes on what the model was told next."""
 
 
@@ -102,9 +104,21 @@ def _shared(run: Run, at: int) -> tuple[Record, ...]:
         raise UsageError(f"Run {run.info.run_id} cannot be forked at cell {at}: it {why}. Nothing was started.")
     end = ends[0] + 1
     until = next((place for place in range(end, len(records)) if isinstance(records[place], _GOES_ON)), len(records))
-    return (*records[:end], *(record for record in records[end:until] if not _is_of_model(record)))
+    between = records[end:until]
+    asked = next((n for n, record in enumerate(between) if isinstance(record, ModelRequest)), len(between))
+    kept = (one for n, one in enumerate(between) if not _is_of_model(one) and not (n > asked and _is_answer(one)))
+    return (*records[:end], *kept)
 
 
 def _is_of_model(record: Record) -> bool:
     """Whether it is what the model was asked, told or said."""
     return isinstance(record, _OF_MODEL) or (isinstance(record, Note) and record.topic in _TO_MODEL)
+
+
+def _is_answer(record: Record) -> bool:
+    """Whether it is an answer to a call, or the question that leads to one, where no cell was executed."""
+    match record:
+        case PersonAnswered(cell=None) | Note(topic="call") | Note(topic="question", cell=None):
+            return True
+        case _:
+            return False

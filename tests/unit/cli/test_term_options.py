@@ -55,6 +55,8 @@ def test_a_run_that_goes_on_has_what_is_not_said_again_as_it_was() -> None:
 def test_pictures_that_cannot_be_are_refused(words: str) -> None:
     with pytest.raises(UsageError, match="Nothing was started"):
         pictures_from(words)
+    with pytest.raises(UsageError, match="Nothing was started"):
+        _ = TermOptions(pictures=words).given
 
 
 def test_all_pictures_is_a_word_of_its_own() -> None:

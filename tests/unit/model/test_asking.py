@@ -40,7 +40,7 @@ def test_what_a_server_cannot_do_is_refused_by_its_option(what: str) -> None:
     Asking(**{what: value}).must_fit(BUILT_IN["openai"])
 
 
-@pytest.mark.parametrize("rate", [0, -1])
+@pytest.mark.parametrize("rate", [0, -1, float("nan")])
 def test_rate_of_nothing_is_used_wrongly(rate: float) -> None:
     with pytest.raises(UsageError, match="nothing is ever asked"):
         Asking(per_second=rate)

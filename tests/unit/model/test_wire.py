@@ -128,6 +128,11 @@ def test_custom_call_is_a_functions_where_those_are_not_known() -> None:
     assert items == [call, answered(told("1"))]
 
 
+def test_custom_call_without_a_name_is_a_functions_without_one() -> None:
+    (call,) = sent([{"type": "custom_tool_call", "call_id": "c1", "input": "1"}], replace(ABLE, custom_tools=False))
+    assert call == {"type": "function_call", "call_id": "c1", "name": "", "arguments": '{"code": "1"}'}
+
+
 def test_function_tools_become_custom_ones_when_asked_for() -> None:
     offered = tools_for(["python", "javascript"], width=1440, height=1000, page_height=900)
     tools = Wire(ABLE, custom_tools=True).tools(offered)

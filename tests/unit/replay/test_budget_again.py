@@ -14,6 +14,7 @@ from cellwright.conversation import conversation_of
 from cellwright.errors import ModelError
 from cellwright.loop import Outcome, run
 from cellwright.model.base import Response
+from cellwright.progress import Progress, TurnStarted
 from cellwright.record import Run, read_run
 from cellwright.record.records import ModelRequest
 from cellwright.record.stored import digest_of
@@ -161,3 +162,17 @@ async def test_only_the_summary_that_a_spent_budget_asked_for_is_read_back():
     lines = [replace(line, record=other) if place == last else line for place, line in enumerate(whole.lines)]
     history = str(conversation_of(replace(whole, lines=tuple(lines))).history.items)
     assert ("Half." in history, "More." in history) == (True, False)
+
+
+async def test_turns_of_a_run_that_goes_on_are_numbered_on_and_none_of_them_is_taken_for_a_summary() -> None:
+    seen: list[Progress] = []
+    first = ScriptedModel([calls("log(1)"), says("Half of it.")])
+    outcome = await run("Do it.", model=first, backend=FakeBackend(), budget=Budget(turns=1), on_progress=seen.append)
+    driving = Driving(
+        model=ScriptedModel([calls("log(2)"), says("Done.")]), budget=Budget(turns=4), on_progress=seen.append
+    )
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
+    assert [(one.number, one.of, one.sums_up) for one in seen if isinstance(one, TurnStarted)] == [
+        (1, 1, False), (2, 2, True), (3, 6, False), (4, 6, False),
+    ]  # fmt: skip
