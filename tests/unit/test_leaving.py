@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.unit.test_approvals import YES, Approver
 
-from cellwright.asking import Approval, NotAsked, Pending
+from cellwright.asking import Approval, NotAsked, Pending, Question
 from cellwright.egress.leaving import Effect
 from cellwright.leaving import PLACES, Leaving
 from cellwright.people import People
@@ -121,6 +121,33 @@ async def test_a_session_that_is_closed_while_something_waits_lets_nothing_out()
         leaving = asyncio.ensure_future(Left(session).may())
         await approver.is_asked.wait()
     assert await leaving == "shop.test:80: nobody had decided when the next cell began. Nothing was sent."
+
+
+async def test_a_cell_that_ends_while_what_it_sends_waits_ends_that_as_denied() -> None:
+    class Answering:
+        def __init__(self) -> None:
+            self.is_asked, self.goes_on = asyncio.Event(), asyncio.Event()
+
+        async def ask(self, question: Question) -> str | None:
+            self.is_asked.set()
+            await self.goes_on.wait()
+            return question.text
+
+    asking, approver = Answering(), Approver()
+    people = People(asking=asking, approver=approver, approve="effects")
+    async with Session.open(backend=FakeBackend(), people=people) as session:
+        executing = asyncio.ensure_future(session.execute("log(ask_user('Which?'))"))
+        await asking.is_asked.wait()
+        leaving = asyncio.ensure_future(Left(session).may())
+        await approver.is_asked.wait()
+        asking.goes_on.set()
+        assert (await executing).status == "ok"
+        assert str(await leaving) == (
+            "shop.test:80: what was to be sent has to be approved, and was not. Nothing was sent. Nobody had decided when the cell ended, or "
+            "when the time for that was over."
+        )
+    (decided,) = [r for r in read_run(session.run_dir).records if isinstance(r, ApprovalDecided)]
+    assert (decided.cell, decided.approved, decided.by_person) == (1, False, False)
 
 
 async def test_a_replay_has_the_denials_of_the_record() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pytest
 
@@ -124,6 +125,15 @@ async def test_a_limit_that_is_over_is_not_held_any_more() -> None:
 
     with pytest.raises(TimeoutError):
         await held_after_its_end()
+
+
+async def test_a_limit_whose_block_has_ended_meanwhile_is_let_go_of_without_harm() -> None:
+    held = ExitStack()
+    async with asyncio.timeout(60) as limit:
+        held.enter_context(HeldLimit(limit).held())
+        await asyncio.sleep(0)
+    held.close()
+    assert limit.when() is None
 
 
 def test_time_for_which_several_are_waited_for_counts_once() -> None:
