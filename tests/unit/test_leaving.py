@@ -150,6 +150,41 @@ async def test_a_cell_that_ends_while_what_it_sends_waits_ends_that_as_denied() 
     assert (decided.cell, decided.approved, decided.by_person) == (1, False, False)
 
 
+async def test_of_several_that_wait_in_one_cell_the_first_decision_does_not_end_the_waiting_for_the_others() -> None:
+    class Slow(Approver):
+        def __init__(self) -> None:
+            super().__init__()
+            self.decided: dict[str | None, asyncio.Future[Approval]] = {}
+            self.asks, self.both_wait = asyncio.Event(), asyncio.Event()
+
+        async def approve(self, pending: Pending) -> Approval:
+            self.decided[pending.place] = asyncio.get_running_loop().create_future()
+            if len(self.decided) == 2:
+                self.both_wait.set()
+            return await self.decided[pending.place]
+
+        async def ask(self, question: Question) -> str | None:
+            self.asks.set()
+            await self.both_wait.wait()
+            waited_for.append(session._ongoing and session._ongoing.waits_for)
+            self.decided["shop.test:80"].set_result(YES)
+            assert await leaving[0] is None
+            waited_for.append(session._ongoing and session._ongoing.waits_for)
+            self.decided["shop.test:443"].set_result(YES)
+            assert await leaving[1] is None
+            waited_for.append(session._ongoing and session._ongoing.waits_for)
+            return question.text
+
+    slow, waited_for = Slow(), list[str | None]()
+    people = People(asking=slow, approver=slow, approve="effects")
+    async with Session.open(backend=FakeBackend(), people=people) as session:
+        executing = asyncio.ensure_future(session.execute("log(ask_user('Which?'))"))
+        await slow.asks.wait()
+        leaving = [asyncio.ensure_future(Left(session).may(effect)) for effect in (POST, TUNNEL)]
+        assert (await executing).status == "ok"
+    assert waited_for == ["effect", "effect", "answer"]
+
+
 async def test_a_replay_has_the_denials_of_the_record() -> None:
     _, opening = session_of(Approval(approved=False, reason="No."), YES)
     async with opening as session:
