@@ -1,7 +1,8 @@
 """A person at a terminal: a line is asked for, and comes.
 
 Flows in: what is shown before it. Flows out: the line. Decided here: who counts as being there: standard input and standard error are
-both a terminal; that one thing is asked at a time; and that what was typed before the question is no answer to it.
+both a terminal; that one thing is asked at a time; that code is shown whole before it is approved;
+and that what was typed before the question is no answer to it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from rich.console import Console
 from rich.text import Text
 
 from cellwright.asking import Approval, NotAsked, Pending, Question
-from cellwright.plain import plain
+from cellwright.plain import barred, plain
 
 _LINE_BYTES: Final = 4096
 """Longest line that a terminal gives."""
-_CODE_LINES: Final = 60
 _PUSHED: Final = object()
 """In a line's place: something else is asked first."""
 
@@ -86,7 +86,7 @@ class Terminal:
     async def ask(self, question: Question) -> str | None:
         """See `Asking.ask`."""
         who = "The model" if question.cell is None else f"Cell {question.cell}"
-        typed = await self.line("answer: ", before=f"{who} asks: {question.text}")
+        typed = await self.line("answer: ", before=f"{who} asks: {barred(question.text)}")
         if typed is None:
             raise NotAsked("The person at the terminal has left.")
         return typed
@@ -97,12 +97,9 @@ class Terminal:
         if pending.effect is not None:
             who = "Something" if pending.cell is None else f"Cell {pending.cell} ({pending.language})"
             what = f"{who} is about to send: {pending.effect}"
-        lines = pending.code.split("\n") if pending.code else []
-        code = "\n".join(f"  | {line}" for line in lines[:_CODE_LINES])
-        if len(lines) > _CODE_LINES:
-            code += f"\n  | ... and {len(lines) - _CODE_LINES} lines more"
+        code = barred(f"\n{pending.code}") if pending.code else ""
         screen = f"\n  screen: {self.screens(pending.screen)}" if pending.screen and self.screens else ""
-        shown = f"{what} {pending.rule}\n{code}{screen}"
+        shown = f"{what} {pending.rule}{code}{screen}"
         typed = await self.line(f"{'execute' if pending.effect is None else 'send'} it? [y, or why not] ", before=shown)
         if typed is None:
             raise NotAsked("The person at the terminal has left.")
