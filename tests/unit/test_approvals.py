@@ -32,13 +32,14 @@ class Approver:
     def __init__(self, *decisions: Approval | Exception) -> None:
         self.decisions = list(decisions)
         self.shown: list[Pending] = []
-        self.is_asked = asyncio.Event()
+        self.is_asked, self.goes_on = asyncio.Event(), asyncio.Event()
 
     async def approve(self, pending: Pending) -> Approval:
         self.shown.append(pending)
         self.is_asked.set()
         if not self.decisions:
-            await asyncio.Event().wait()
+            await self.goes_on.wait()
+            return YES
         decision = self.decisions.pop(0)
         if isinstance(decision, Exception):
             raise decision

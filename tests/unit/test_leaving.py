@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from tests.unit.test_approvals import YES, Approver
@@ -21,6 +22,20 @@ POST = Effect("POST", "shop.test:80", "/order", is_opaque=False)
 TUNNEL = Effect("CONNECT", "shop.test:443", "", is_opaque=True)
 
 
+class Connection:
+    """One on which something waits."""
+
+    def __init__(self, ended: list[Effect], effect: Effect) -> None:
+        self.ended, self.effect = ended, effect
+        self.hung_up = False
+
+    def has_hung_up(self) -> bool:
+        return self.hung_up
+
+    def end_unsaid(self) -> None:
+        self.ended.append(self.effect)
+
+
 class Left:
     """What leaves a session, as its proxy would ask, while it executes nothing."""
 
@@ -28,9 +43,11 @@ class Left:
         assert session._executor.leaving is not None
         self.leaving: Leaving = session._executor.leaving
         self.ended: list[Effect] = []
+        self.connections: list[Connection] = []
 
     async def may(self, effect: Effect = POST, *, taped: bool = False) -> str | None:
-        return await self.leaving(effect, lambda: self.ended.append(effect), taped=taped)
+        self.connections.append(connection := Connection(self.ended, effect))
+        return await self.leaving(effect, connection, taped=taped)
 
 
 def session_of(*decisions: Approval | Exception, longest_s: float = 60.0):  # type: ignore[no-untyped-def]
@@ -61,7 +78,7 @@ async def test_a_person_is_asked_once_for_each_cell_and_place() -> None:
     assert len(approver.shown) == 3
 
 
-async def test_a_tunnel_that_one_cell_was_approved_ends_with_the_next_cell() -> None:
+async def test_what_one_cell_was_approved_and_still_says_ends_with_the_next_cell_once() -> None:
     _, opening = session_of(YES, YES)
     async with opening as session:
         left = Left(session)
@@ -69,7 +86,33 @@ async def test_a_tunnel_that_one_cell_was_approved_ends_with_the_next_cell() -> 
         await left.may(POST)
         assert left.ended == []
         await session.execute("1")
-        assert left.ended == [TUNNEL]
+        await session.execute("1")
+        assert sorted(effect.method for effect in left.ended) == ["CONNECT", "POST"]
+
+
+async def test_connections_that_are_over_are_not_kept_until_the_next_cell() -> None:
+    _, opening = session_of(YES)
+    async with opening as session:
+        left = Left(session)
+        for _ in range(10):
+            await left.may()
+        left.connections.clear()
+        gc.collect()
+        assert len(left.leaving._approved_on) == 0
+
+
+async def test_what_was_given_up_while_it_waited_is_not_sent_and_may_be_tried_again() -> None:
+    approver, opening = session_of()
+    async with opening as session:
+        left = Left(session)
+        leaving = asyncio.ensure_future(left.may())
+        await approver.is_asked.wait()
+        left.connections[0].hung_up = True
+        approver.goes_on.set()
+        assert await leaving == (
+            "shop.test:80: when it was approved, whoever was about to send had hung up. Nothing was sent."
+        )
+        assert await left.may() is None
 
 
 @pytest.mark.parametrize(
