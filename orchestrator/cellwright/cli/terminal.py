@@ -67,10 +67,13 @@ class Terminal:
 
     async def _asked(self, prompt: str, before: str) -> object:
         """Return the line, None, or that something else is asked first."""
-        if before:
-            self._console.print(Text(f"\n{plain(before)}", style="bold yellow"), soft_wrap=True)
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-        self._console.print(Text(prompt, style="bold"), end="", soft_wrap=True)
+        try:
+            if before:
+                self._console.print(Text(f"\n{plain(before)}", style="bold yellow"), soft_wrap=True)
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+            self._console.print(Text(prompt, style="bold"), end="", soft_wrap=True)
+        except (OSError, termios.error):  # its window was closed
+            return None
         fd, loop = sys.stdin.fileno(), asyncio.get_running_loop()
         self._push = push = loop.create_future()
         readable = asyncio.Event()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+
 import pytest
 
-from cellwright.asking import Approval, Pending, Question
+from cellwright.asking import Approval, NotAsked, Pending, Question, Waits
+from cellwright.cli.at_terminal import AtTerminal
 from cellwright.cli.terminal import Terminal
+from cellwright.endings import Stopped
 from cellwright.plain import plain
 
 
@@ -54,3 +60,28 @@ def test_what_ends_a_line_for_javascript_or_is_not_seen_is_spelt_out(sign: str) 
 
 def test_joiners_which_scripts_and_emoji_are_written_with_stay() -> None:
     assert plain("\u06cc\u200c\u0647 \U0001f468\u200d\U0001f469") == "\u06cc\u200c\u0647 \U0001f468\u200d\U0001f469"
+
+
+@pytest.fixture
+def gone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """A terminal whose window was closed."""
+    other_end, terminal = os.openpty()
+    os.close(other_end)
+    with os.fdopen(terminal) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield Terminal()
+
+
+async def test_at_a_terminal_that_was_closed_nobody_answers(gone: Terminal) -> None:
+    with pytest.raises(NotAsked, match="The person at the terminal has left"):
+        await gone.ask(Question("Which?", 1))
+
+
+async def test_an_interrupt_where_the_terminal_was_closed_ends_the_run_and_does_not_pause_it_for_ever(
+    gone: Terminal,
+) -> None:
+    there = AtTerminal(gone)
+    async with there.watching():
+        assert there.on_first()
+        with pytest.raises(Stopped):
+            await there.steering.before_an_act(Waits())
