@@ -81,6 +81,14 @@ async def test_what_may_change_something_is_held_until_it_may_go(
     assert asks.effects == [Effect(method, f"127.0.0.1:{port}", "/order?id=7", is_opaque)]
 
 
+async def test_of_a_long_path_it_is_said_how_much_is_not_shown(tmp_path: Path) -> None:
+    asks = Asked("No.")
+    async with proxy(tmp_path, "127.0.0.1:8001", asks) as (socket, _):
+        await ask(socket, f"DELETE http://127.0.0.1:8001/{'a' * 400} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    (effect,) = asks.effects
+    assert f"{effect}" == f"DELETE 127.0.0.1:8001/{'a' * 299} ... and 101 characters more"
+
+
 async def test_what_may_not_go_gets_the_sentence_and_nothing_is_sent(tmp_path: Path) -> None:
     asks, heard = Asked("A person denied it. Nothing was sent."), []  # type: ignore[var-annotated]
     async with service(says(OK, heard)) as port, proxy(tmp_path, f"127.0.0.1:{port}", asks) as (socket, told):

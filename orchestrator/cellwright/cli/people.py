@@ -16,6 +16,7 @@ from rich.text import Text
 
 from cellwright.cli.service import Address, address, checked, running_services, service_client
 from cellwright.cli.show import console_for_output
+from cellwright.cli.terminal import folded
 from cellwright.errors import CellwrightError
 from cellwright.plain import barred, plain
 
@@ -88,7 +89,10 @@ def people(
             what = "waits for approval." if one["effect"] is None else f"is about to send: {one['effect']}"
             words = f"{one['session_id']} {one['number']}  {who} {what} {one['rule']}"
             code = barred(f"\n{one['code']}") if one["code"] else ""
-        console.print(Text(plain(words), style=style), Text(plain(code)), sep="", soft_wrap=True)
+        shown = [plain(words), plain(code)]
+        if console.is_terminal:
+            shown = [folded(one, console.width) for one in shown]
+        console.print(Text(shown[0], style=style), Text(shown[1]), sep="", soft_wrap=True)
 
 
 def answer(

@@ -14,6 +14,7 @@ import termios
 from collections.abc import Callable
 from typing import Final, cast
 
+from rich.cells import chop_cells
 from rich.console import Console
 from rich.text import Text
 
@@ -22,6 +23,8 @@ from cellwright.plain import barred, plain
 
 _LINE_BYTES: Final = 4096
 """Longest line that a terminal gives."""
+_FILE: Final = "  screen: "
+"""Before the name of a file, which stays in one piece."""
 _PUSHED: Final = object()
 """In a line's place: something else is asked first."""
 
@@ -69,7 +72,8 @@ class Terminal:
         """Return the line, None, or that something else is asked first."""
         try:
             if before:
-                self._console.print(Text(f"\n{plain(before)}", style="bold yellow"), soft_wrap=True)
+                shown = folded(plain(before), self._console.width)
+                self._console.print(Text(f"\n{shown}", style="bold yellow"), soft_wrap=True)
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
             self._console.print(Text(prompt, style="bold"), end="", soft_wrap=True)
         except (OSError, termios.error):  # its window was closed
@@ -101,7 +105,7 @@ class Terminal:
             who = "Something" if pending.cell is None else f"Cell {pending.cell} ({pending.language})"
             what = f"{who} is about to send: {pending.effect}"
         code = barred(f"\n{pending.code}") if pending.code else ""
-        screen = f"\n  screen: {self.screens(pending.screen)}" if pending.screen and self.screens else ""
+        screen = f"\n{_FILE}{self.screens(pending.screen)}" if pending.screen and self.screens else ""
         shown = f"{what} {pending.rule}{code}{screen}"
         typed = await self.line(f"{'execute' if pending.effect is None else 'send'} it? [y, or why not] ", before=shown)
         if typed is None:
@@ -110,6 +114,14 @@ class Terminal:
             return Approval(approved=True)
         reason = typed.strip()
         return Approval(approved=False, reason=None if reason.lower() in {"", "n", "no"} else reason)
+
+
+def folded(text: str, width: int) -> str:
+    """Return text in which no line is continued where a line of ours begins, as a terminal of this width would have it."""
+    lines = text.expandtabs().split("\n")
+    return "\n".join(
+        line if line.startswith(_FILE) else "\n  : ".join(chop_cells(line, max(1, width - 4)) or [""]) for line in lines
+    )
 
 
 def _read(fd: int) -> str | None:

@@ -65,5 +65,8 @@ def effect_of(request: h11.Request, target: Target) -> Effect | None:
     has_body = any(name in _BODY for name, _ in request.headers)
     if target.method in READING and not is_opaque and not has_body:
         return None
-    shown = target.path.decode("ascii", "replace")[:_SHOWN_CHARS]
+    path = target.path.decode("ascii", "replace")
+    shown = path[:_SHOWN_CHARS]
+    if len(path) > _SHOWN_CHARS:
+        shown += f" ... and {len(path) - _SHOWN_CHARS} characters more"
     return Effect(target.method, place_of(target.host, target.port), shown, is_opaque)

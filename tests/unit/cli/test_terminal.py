@@ -10,7 +10,7 @@ import pytest
 
 from cellwright.asking import Approval, NotAsked, Pending, Question, Waits
 from cellwright.cli.at_terminal import AtTerminal
-from cellwright.cli.terminal import Terminal
+from cellwright.cli.terminal import Terminal, folded
 from cellwright.endings import Stopped
 from cellwright.plain import plain
 
@@ -60,6 +60,21 @@ def test_what_ends_a_line_for_javascript_or_is_not_seen_is_spelt_out(sign: str) 
 
 def test_joiners_which_scripts_and_emoji_are_written_with_stay() -> None:
     assert plain("\u06cc\u200c\u0647 \U0001f468\u200d\U0001f469") == "\u06cc\u200c\u0647 \U0001f468\u200d\U0001f469"
+
+
+@pytest.mark.parametrize(
+    ("line", "pieces"),
+    [
+        ("", [""]),
+        ("  | x = 1", ["  | x = 1"]),
+        ("  | x" + " " * 31 + "execute it?", ["  | x" + " " * 31, "  : execute it?"]),
+        ("  | " + "\u6f22" * 20, ["  | " + "\u6f22" * 16, "  : " + "\u6f22" * 4]),
+        ("\t" * 5 + "send it?", [" " * 36, "  :     send it?"]),
+        ("  screen: /" + "x" * 60, ["  screen: /" + "x" * 60]),
+    ],
+)
+def test_no_line_is_continued_where_one_of_ours_begins(line: str, pieces: list[str]) -> None:
+    assert folded(f"first\n{line}\nlast", 40).split("\n") == ["first", *pieces, "last"]
 
 
 @pytest.fixture
