@@ -16,7 +16,7 @@ from rich.text import Text
 
 from cellwright.cli.service import Address, address, checked, running_services, service_client
 from cellwright.cli.show import console_for_output
-from cellwright.cli.terminal import folded
+from cellwright.cli.terminal import columns, folded
 from cellwright.errors import CellwrightError
 from cellwright.plain import barred, plain
 
@@ -91,7 +91,7 @@ def people(
             code = barred(f"\n{one['code']}") if one["code"] else ""
         shown = [plain(words), plain(code)]
         if console.is_terminal:
-            shown = [folded(one, console.width) for one in shown]
+            shown = [folded(one, columns(console)) for one in shown]
         console.print(Text(shown[0], style=style), Text(shown[1]), sep="", soft_wrap=True)
 
 

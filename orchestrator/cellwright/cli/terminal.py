@@ -72,7 +72,7 @@ class Terminal:
         """Return the line, None, or that something else is asked first."""
         try:
             if before:
-                shown = folded(plain(before), self._console.width)
+                shown = folded(plain(before), columns(self._console))
                 self._console.print(Text(f"\n{shown}", style="bold yellow"), soft_wrap=True)
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
             self._console.print(Text(prompt, style="bold"), end="", soft_wrap=True)
@@ -114,6 +114,14 @@ class Terminal:
             return Approval(approved=True)
         reason = typed.strip()
         return Approval(approved=False, reason=None if reason.lower() in {"", "n", "no"} else reason)
+
+
+def columns(console: Console) -> int:
+    """Return how wide the terminal itself is; rich takes one that is `dumb` for 80 columns."""
+    try:
+        return os.get_terminal_size(console.file.fileno()).columns or console.width
+    except (OSError, ValueError):
+        return console.width
 
 
 def folded(text: str, width: int) -> str:
