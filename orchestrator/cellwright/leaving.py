@@ -41,8 +41,8 @@ class Leaving:
         self._journal = journal
         self._ongoing = ongoing
         self._asked: dict[
-            str, asyncio.Task[str | None]
-        ] = {}  # of the cell that was begun last, or after it; awaited in `begun`
+            tuple[int | None, str], asyncio.Task[str | None]
+        ] = {}  # by cell and place; awaited in `begun`
         self._approved_on: WeakSet[Held] = WeakSet()
 
     async def __call__(self, effect: Effect, held: Held, *, taped: bool) -> str | None:
@@ -52,7 +52,7 @@ class Leaving:
             return None
         ongoing = self._ongoing()
         runs = ongoing is not None and not ongoing.has_ended
-        key = f"{'in' if runs else 'after'} {effect.place}"
+        key = ongoing.cell.number if ongoing is not None and runs else None, effect.place
         if key not in self._asked:
             if len(self._asked) >= PLACES:
                 return f"{effect.place} was not asked about: a person is asked about {PLACES} places for one cell. Nothing was sent."

@@ -193,6 +193,30 @@ async def test_a_cell_that_ends_while_what_it_sends_waits_ends_that_as_denied() 
     assert (decided.cell, decided.approved, decided.by_person) == (1, False, False)
 
 
+async def test_what_a_cell_was_approved_holds_no_more_while_the_next_one_still_waits_for_the_screen() -> None:
+    class Sending:
+        async def ask(self, question: Question) -> str | None:
+            assert await left.may() is None
+            return question.text
+
+    approver = Approver(YES)
+    people = People(asking=Sending(), approver=approver, approve="effects")
+    async with Session.open(backend=FakeBackend(), people=people) as session:
+        left, screen = Left(session), asyncio.Event()
+        assert (await session.execute("log(ask_user('Which?'))")).status == "ok"
+        approver.is_asked.clear()
+        session._executor.screen.taken = screen.wait  # type: ignore[method-assign, assignment]
+        executing = asyncio.ensure_future(session.execute("1"))
+        await asyncio.sleep(0)
+        assert session.executing == 2
+        leaving = asyncio.ensure_future(left.may())
+        await approver.is_asked.wait()
+        screen.set()
+        await executing
+        assert await leaving == "shop.test:80: nobody had decided when the next cell began. Nothing was sent."
+    assert len(approver.shown) == 2
+
+
 async def test_of_several_that_wait_in_one_cell_the_first_decision_does_not_end_the_waiting_for_the_others() -> None:
     class Slow(Approver):
         def __init__(self) -> None:
