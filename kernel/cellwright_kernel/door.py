@@ -7,7 +7,7 @@ is too large, and which status each refusal has.
     POST   /cells                     Execute -> NDJSON of Event, the last one `closed`; 409 while another cell runs
     GET    /cells/running             -> the same of what the running cell has shown so far, closed as `running`
     POST   /cells/running/hold?cell=  -> {"held": bool}; the deadline of the cell of that number does not run, until
-    POST   /cells/running/release?cell=  the same; it runs on
+    POST   /cells/running/release?cell=  the same, as often; it runs on
     GET    /late                      -> the same of what came since the last cells; once, then it is gone
     POST   /kernels/LANGUAGE/interrupt?cell= -> {"interrupted": bool}; a cell of that number that is yet to come ends at once
     POST   /kernels/LANGUAGE/restart  -> {"kernel_generation": int}

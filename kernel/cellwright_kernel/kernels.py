@@ -234,7 +234,7 @@ class Kernels:
         return self._running is not None and self._running.ask(question)
 
     def hold(self, number: int, *, is_held: bool) -> bool:
-        """Have the deadline of a cell not run, or run on; False when that cell does not run, or the same was said last."""
+        """Have the deadline of a cell not run, or run on; False when that cell does not run, or is not held."""
         return (
             self._running is not None and self._running.request.number == number and self._running.hold(is_held=is_held)
         )

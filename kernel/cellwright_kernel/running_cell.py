@@ -80,7 +80,7 @@ class RunningCell:
         self._last_word: str | None = None
         self._questions: list[Event] = []
         self._asked_people = 0
-        self._is_held = False
+        self._held = 0
         self._closed: ClosedEvent | None = None
         self._over = asyncio.Event()
 
@@ -137,14 +137,15 @@ class RunningCell:
             self._questions.append(QuestionDroppedEvent(number=number))
 
     def hold(self, *, is_held: bool) -> bool:
-        """Have the deadline not run, or run on, as the outside says; False when it has said so already."""
-        if is_held == self._is_held:
-            return False
-        self._is_held = is_held
+        """Have the deadline not run, until the outside has let go of it as often; False when it does not hold it."""
         if is_held:
+            self._held += 1
             self.ladder.hold()
-        else:
+        elif self._held:
+            self._held -= 1
             self.ladder.release()
+        else:
+            return False
         return True
 
     def end(self, end: End) -> None:

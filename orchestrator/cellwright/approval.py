@@ -45,9 +45,7 @@ class Gate:
         if decision.kind == "allow":
             return None
         cell = ongoing.cell
-        self._journal.append(
-            Note(topic=APPROVAL, cell=cell.number, text=f"A person is asked to approve it. {decision.rule}")
-        )
+        self._journal.append(Note(topic=APPROVAL, cell=cell.number, text=asked_of(decision)))
         pending = Pending(cell.number, cell.language, cell.code, decision.rule, cell.screen_before)
         ongoing.waits_for, ongoing.was_held = "approval", True
         try:
@@ -99,6 +97,11 @@ class Gate:
             asking.cancel()
             ending.cancel()
             await asyncio.gather(asking, ending, return_exceptions=True)
+
+
+def asked_of(decision: Decision) -> str:
+    """Return what is noted of a cell that waits for its approval."""
+    return f"A person is asked to approve it. {decision.rule}"
 
 
 def checked_reason(approval: Approval) -> str | None:

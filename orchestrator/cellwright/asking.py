@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -165,7 +165,8 @@ class HeldLimit:
         finally:
             self._held -= 1
             if not self._held and not self._limit.expired() and self._left_s is not None:
-                self._limit.reschedule(asyncio.get_running_loop().time() + self._left_s)
+                with suppress(RuntimeError):  # what was limited has ended in time, and somebody is still told so
+                    self._limit.reschedule(asyncio.get_running_loop().time() + self._left_s)
 
 
 def checked_answer(text: str | None) -> str:

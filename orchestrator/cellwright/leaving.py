@@ -1,8 +1,9 @@
 """What is about to leave a sandbox, where a person has to approve it: a request is held until then.
 
 Flows in: effects, as the egress proxy is about to let them out. Flows out: nothing, or the sentence with which one is refused. Decided here: that
-a person is asked once for each cell and place; that a connection which cannot be looked into ends with the next cell, whose approval it does not
-have; and that of a cell which has ended nothing new is approved.
+a person is asked once for each cell and place; that a connection which cannot be looked into, or on which a request is still being sent, ends with the next
+cell, whose approval it does not have; that what was given up while it waited is not sent, for it may have been tried again; and that of a cell
+which has ended nothing new is approved.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
+from weakref import WeakSet
 
 from cellwright.approval import APPROVAL, checked_reason, result_of
 from cellwright.asking import Approval, Approver, NotAsked, Pending
-from cellwright.egress.leaving import Effect
+from cellwright.egress.leaving import Effect, Held
 from cellwright.ongoing import Ongoing
 from cellwright.people import People
 from cellwright.policy import decide_effect
@@ -39,37 +41,41 @@ class Leaving:
         self._journal = journal
         self._ongoing = ongoing
         self._asked: dict[
-            str, asyncio.Task[str | None]
-        ] = {}  # of the cell that was begun last, or after it; awaited in `begun`
-        self._opaque: list[Callable[[], None]] = []
+            tuple[int | None, str], asyncio.Task[str | None]
+        ] = {}  # by cell and place; awaited in `begun`
+        self._approved_on: WeakSet[Held] = WeakSet()
 
-    async def __call__(self, effect: Effect, ends: Callable[[], None], *, taped: bool) -> str | None:
+    async def __call__(self, effect: Effect, held: Held, *, taped: bool) -> str | None:
         """See `Asks`."""
         decision = decide_effect(self._people.approve)
         if decision.kind == "allow":
             return None
         ongoing = self._ongoing()
         runs = ongoing is not None and not ongoing.has_ended
-        key = f"{'in' if runs else 'after'} {effect.place}"
+        key = ongoing.cell.number if ongoing is not None and runs else None, effect.place
         if key not in self._asked:
             if len(self._asked) >= PLACES:
                 return f"{effect.place} was not asked about: a person is asked about {PLACES} places for one cell. Nothing was sent."
             asking = self._denied(effect, decision.rule, ongoing if runs else None, taped=taped)
             self._asked[key] = asyncio.ensure_future(asking)
         asked = self._asked[key]
+        is_open = not asked.done()
         await asyncio.wait({asked})
         if asked.cancelled():
             return f"{effect.place}: nobody had decided when the next cell began. Nothing was sent."
         denied = asked.result()
-        if denied is None and effect.is_opaque and not taped:
-            self._opaque.append(ends)
-        return denied
+        if denied is not None or taped:
+            return denied
+        if is_open and held.has_hung_up():
+            return f"{effect.place}: when it was approved, whoever was about to send had hung up. Nothing was sent."
+        self._approved_on.add(held)
+        return None
 
     async def begun(self) -> None:
         """A cell begins, or the session ends: what an earlier cell was approved for, or asks for, goes no further."""
-        opaque, self._opaque = self._opaque, []
-        for end in opaque:
-            end()
+        for held in self._approved_on:
+            held.end_unsaid()
+        self._approved_on.clear()
         asked, self._asked = self._asked, {}
         for asking in asked.values():
             asking.cancel()

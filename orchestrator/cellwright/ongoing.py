@@ -70,6 +70,7 @@ class Ongoing:
         """For what a person is waited for now; None: for nothing."""
         self.was_held = False
         """True once it had to wait for an approval."""
+        self._questions = self._effects = 0
         self._patience: HeldLimit | None = None
         self._lease = given
         self._journal = journal
@@ -172,17 +173,17 @@ class Ongoing:
         if self._patience is None:
             yield
             return
-        self.waits_for = "effect"
+        self._says_what_waits(effects=self._effects + 1)
         try:
             with self._patience.held():
                 async with deadline_held(self._lease.sandbox.door, self.cell.number):
                     yield
         finally:
-            self.waits_for = None
+            self._says_what_waits(effects=self._effects - 1)
 
     def asks_people(self, count: int) -> None:
         """Say how many of its questions wait for a person."""
-        self.waits_for = "answer" if count else None
+        self._says_what_waits(questions=count)
 
     async def interrupt(self) -> None:
         """Ask for its end. One that is not posted yet never will be; one that is on its way ends as soon as it has arrived."""
@@ -226,6 +227,11 @@ class Ongoing:
             asked = self.running
         outputs = asked.outputs or self.running.outputs
         return self.cell.model_copy(update={"outputs": (*self.running.notices, *outputs)})
+
+    def _says_what_waits(self, *, questions: int | None = None, effects: int | None = None) -> None:
+        self._questions = self._questions if questions is None else questions
+        self._effects = self._effects if effects is None else effects
+        self.waits_for = "effect" if self._effects else "answer" if self._questions else None
 
     def _record(self, stands: Cell) -> None:
         self._noted = stands.outputs

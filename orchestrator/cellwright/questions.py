@@ -8,11 +8,10 @@ believed; and that with the cell its questions end.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from cellwright.asking import NOBODY, Asking, HeldLimit, NotAsked, Question, checked_answer
+from cellwright.asking import NOBODY, Asking, HeldLimit, NotAsked, Question, Waits, checked_answer
 from cellwright.errors import RecordError, SandboxLost
 from cellwright.people import People
 from cellwright.record.journal import Journal
@@ -51,7 +50,7 @@ class Questions:
         self._on_waiting = on_waiting
         self._asked: dict[int, asyncio.Task[None]] = {}  # awaited in `of`
         self._count = 0
-        self._waited_s = 0.0
+        self._waits = Waits()
 
     @classmethod
     @asynccontextmanager
@@ -108,16 +107,14 @@ class Questions:
         self._on_waiting(sum(not asked.done() for asked in self._asked.values()))
 
     async def _said(self, question: Question) -> PersonAnswer:
-        began = time.monotonic()
+        left_s = max(0.0, self._people.longest_s - self._waits.total_s)
         try:
-            if self._journal is None:
-                return PersonAnswer(text=await _from_record(self._people.recorded, question))
-            left_s = max(0.0, self._people.longest_s - self._waited_s)
-            return PersonAnswer(text=await self._people.answered(question, self._journal, within_s=left_s))
+            with self._waits.waiting():
+                if self._journal is None:
+                    return PersonAnswer(text=await _from_record(self._people.recorded, question))
+                return PersonAnswer(text=await self._people.answered(question, self._journal, within_s=left_s))
         except (NotAsked, RecordError) as error:
             return PersonAnswer(refused=str(error))
-        finally:
-            self._waited_s += time.monotonic() - began
 
 
 async def _from_record(recorded: Asking | None, question: Question) -> str:

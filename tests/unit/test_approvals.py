@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
+from tests.unit.replay.stopped import cut
 
 from cellwright.asking import Approval, NotAsked, Pending, Presets, Question
 from cellwright.loop import Outcome, run
@@ -13,7 +15,7 @@ from cellwright.people import People
 from cellwright.record import Run, read_run, verify
 from cellwright.record.records import ApprovalDecided
 from cellwright.replay.answers import RecordedPeople
-from cellwright.replay.plan import plan_for
+from cellwright.replay.plan import Rerun, plan_for
 from cellwright.replay.replay import Again, replay
 from cellwright.replay.resume import Given, resume
 from cellwright.session import Session
@@ -32,13 +34,14 @@ class Approver:
     def __init__(self, *decisions: Approval | Exception) -> None:
         self.decisions = list(decisions)
         self.shown: list[Pending] = []
-        self.is_asked = asyncio.Event()
+        self.is_asked, self.goes_on = asyncio.Event(), asyncio.Event()
 
     async def approve(self, pending: Pending) -> Approval:
         self.shown.append(pending)
         self.is_asked.set()
         if not self.decisions:
-            await asyncio.Event().wait()
+            await self.goes_on.wait()
+            return YES
         decision = self.decisions.pop(0)
         if isinstance(decision, Exception):
             raise decision
@@ -178,3 +181,24 @@ async def test_cells_that_are_brought_back_have_the_answers_of_their_own_and_new
     async with resume(run_.folder, plan, Given(), backend=FakeBackend(), people=people) as resumed:
         assert (await resumed.session.execute("log(a + b)")).text == "bluered"
         assert (await resumed.session.execute("log(ask_user('Which?'))")).text == "green"
+
+
+@pytest.mark.parametrize("rerun", ["safe", "all"])
+async def test_a_cell_that_waited_for_its_approval_when_all_was_killed_is_never_executed_without_one(
+    rerun: Rerun, tmp_path: Path
+) -> None:
+    people = People(approver=Approver(YES, YES), approve="each")
+    outcome, _ = await driven(calls("x = 1"), calls("x = 2"), says("Done."), people=people)
+    waits = [n for n, r in enumerate(read_run(outcome.run_dir).records) if r.type == "approval_decided"][1]
+    cut(outcome.run_dir, tmp_path / "killed", waits)
+    run_ = read_run(tmp_path / "killed")
+    assert [cell.closed is None for cell in run_.stored_cells] == [False, True]
+    plan = plan_for(run_, rerun)
+    assert [planned.cell.opened.number for planned in plan.cells] == [1]
+    async with resume(run_.folder, plan, Given(), backend=FakeBackend()) as resumed:
+        assert (await resumed.session.execute("log(x)")).text == "1"
+    cell = read_run(run_.folder).cells[1]
+    assert (cell.status, cell.text) == (
+        "interrupted",
+        "This cell waited for a person's approval when the program that recorded it was stopped. Nothing of it ran.",
+    )

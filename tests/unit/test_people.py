@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pytest
 
 from cellwright.asking import HeldLimit, NotAsked, Presets, Question, Waits, checked_answer
 from cellwright.people import People
+from cellwright.questions import Questions
 from cellwright.record import read_run
 from cellwright.record.records import Note, PersonAnswered
 from cellwright.sandbox.base import SecretSpec, Spec
@@ -126,6 +128,15 @@ async def test_a_limit_that_is_over_is_not_held_any_more() -> None:
         await held_after_its_end()
 
 
+async def test_a_limit_whose_block_has_ended_meanwhile_is_let_go_of_without_harm() -> None:
+    held = ExitStack()
+    async with asyncio.timeout(60) as limit:
+        held.enter_context(HeldLimit(limit).held())
+        await asyncio.sleep(0)
+    held.close()
+    assert limit.when() is None
+
+
 def test_time_for_which_several_are_waited_for_counts_once() -> None:
     now = [0.0]
     waits = Waits(lambda: now[0])
@@ -193,6 +204,35 @@ async def test_a_kernel_host_that_asks_more_than_one_can_is_lost(numbers: Sequen
         cell = await session.execute("1")
     assert cell.status == "sandbox_lost"
     assert "for one cell" in cell.text
+
+
+async def test_the_longest_that_a_cell_waits_is_for_all_its_questions_and_those_at_the_same_time_count_once() -> None:
+    now, given, goes_on = [0.0], list[float](), [asyncio.Event() for _ in range(3)]
+
+    class Timed(People):
+        async def answered(self, question: Question, *_: object, within_s: float, **__: object) -> str:
+            given.append(within_s)
+            await goes_on[int(question.text)].wait()
+            return "yes"
+
+    async def asks(number: int, *, at: float) -> None:
+        now[0] = at
+        questions.take(PersonAskedEvent(number=number, question=f"{number}"))
+        await asyncio.sleep(0)
+
+    async with Session.open(backend=FakeBackend()) as session, asyncio.timeout(60) as limit:
+        opening = Questions.of(
+            Timed(), session.journal, session.sandbox().door, 1, patience=HeldLimit(limit), on_waiting=lambda _: None
+        )
+        async with opening as questions:
+            questions._waits = Waits(lambda: now[0])
+            await asks(0, at=0)
+            await asks(1, at=3000)
+            for one in goes_on[:2]:
+                one.set()
+            await asyncio.gather(*questions._asked.values())
+            await asks(2, at=5000)
+    assert given == [3600, 600, 600]
 
 
 async def test_an_answer_to_a_question_that_nobody_waits_for_harms_nothing() -> None:

@@ -16,8 +16,9 @@ from rich.text import Text
 
 from cellwright.cli.service import Address, address, checked, running_services, service_client
 from cellwright.cli.show import console_for_output
+from cellwright.cli.terminal import columns, folded
 from cellwright.errors import CellwrightError
-from cellwright.plain import plain
+from cellwright.plain import barred, plain
 
 _OTHERWISE = "Nothing waits. Start it."
 
@@ -81,14 +82,17 @@ def people(
     for one in found:
         style = "bold yellow"
         if one["kind"] == "question":
-            words = f"{one['session_id']} {one['number']}  cell {one['cell']} asks: {one['question']}"
+            words = f"{one['session_id']} {one['number']}  cell {one['cell']} asks: {barred(str(one['question']))}"
             code = ""
         else:
             who = "something" if one["cell"] is None else f"cell {one['cell']} ({one['language']})"
             what = "waits for approval." if one["effect"] is None else f"is about to send: {one['effect']}"
             words = f"{one['session_id']} {one['number']}  {who} {what} {one['rule']}"
-            code = "".join(f"\n  | {line}" for line in str(one["code"]).split("\n")) if one["code"] else ""
-        console.print(Text(plain(words), style=style), Text(plain(code)), sep="", soft_wrap=True)
+            code = barred(f"\n{one['code']}") if one["code"] else ""
+        shown = [plain(words), plain(code)]
+        if console.is_terminal:
+            shown = [folded(one, columns(console)) for one in shown]
+        console.print(Text(shown[0], style=style), Text(shown[1]), sep="", soft_wrap=True)
 
 
 def answer(

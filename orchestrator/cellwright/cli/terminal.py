@@ -1,7 +1,8 @@
 """A person at a terminal: a line is asked for, and comes.
 
 Flows in: what is shown before it. Flows out: the line. Decided here: who counts as being there: standard input and standard error are
-both a terminal; that one thing is asked at a time; and that what was typed before the question is no answer to it.
+both a terminal; that one thing is asked at a time; that code is shown whole before it is approved;
+and that what was typed before the question is no answer to it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import termios
 from collections.abc import Callable
 from typing import Final, cast
 
+from rich.cells import chop_cells
 from rich.console import Console
 from rich.text import Text
 
 from cellwright.asking import Approval, NotAsked, Pending, Question
-from cellwright.plain import plain
+from cellwright.plain import barred, plain
 
 _LINE_BYTES: Final = 4096
 """Longest line that a terminal gives."""
-_CODE_LINES: Final = 60
+_FILE: Final = "  screen: "
+"""Before the name of a file, which stays in one piece."""
 _PUSHED: Final = object()
 """In a line's place: something else is asked first."""
 
@@ -67,10 +70,14 @@ class Terminal:
 
     async def _asked(self, prompt: str, before: str) -> object:
         """Return the line, None, or that something else is asked first."""
-        if before:
-            self._console.print(Text(f"\n{plain(before)}", style="bold yellow"), soft_wrap=True)
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-        self._console.print(Text(prompt, style="bold"), end="", soft_wrap=True)
+        try:
+            if before:
+                shown = folded(plain(before), columns(self._console))
+                self._console.print(Text(f"\n{shown}", style="bold yellow"), soft_wrap=True)
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+            self._console.print(Text(prompt, style="bold"), end="", soft_wrap=True)
+        except (OSError, termios.error):  # its window was closed
+            return None
         fd, loop = sys.stdin.fileno(), asyncio.get_running_loop()
         self._push = push = loop.create_future()
         readable = asyncio.Event()
@@ -86,7 +93,7 @@ class Terminal:
     async def ask(self, question: Question) -> str | None:
         """See `Asking.ask`."""
         who = "The model" if question.cell is None else f"Cell {question.cell}"
-        typed = await self.line("answer: ", before=f"{who} asks: {question.text}")
+        typed = await self.line("answer: ", before=f"{who} asks: {barred(question.text)}")
         if typed is None:
             raise NotAsked("The person at the terminal has left.")
         return typed
@@ -97,12 +104,9 @@ class Terminal:
         if pending.effect is not None:
             who = "Something" if pending.cell is None else f"Cell {pending.cell} ({pending.language})"
             what = f"{who} is about to send: {pending.effect}"
-        lines = pending.code.split("\n") if pending.code else []
-        code = "\n".join(f"  | {line}" for line in lines[:_CODE_LINES])
-        if len(lines) > _CODE_LINES:
-            code += f"\n  | ... and {len(lines) - _CODE_LINES} lines more"
-        screen = f"\n  screen: {self.screens(pending.screen)}" if pending.screen and self.screens else ""
-        shown = f"{what} {pending.rule}\n{code}{screen}"
+        code = barred(f"\n{pending.code}") if pending.code else ""
+        screen = f"\n{_FILE}{self.screens(pending.screen)}" if pending.screen and self.screens else ""
+        shown = f"{what} {pending.rule}{code}{screen}"
         typed = await self.line(f"{'execute' if pending.effect is None else 'send'} it? [y, or why not] ", before=shown)
         if typed is None:
             raise NotAsked("The person at the terminal has left.")
@@ -110,6 +114,22 @@ class Terminal:
             return Approval(approved=True)
         reason = typed.strip()
         return Approval(approved=False, reason=None if reason.lower() in {"", "n", "no"} else reason)
+
+
+def columns(console: Console) -> int:
+    """Return how wide the terminal itself is; rich takes one that is `dumb` for 80 columns."""
+    try:
+        return os.get_terminal_size(console.file.fileno()).columns or console.width
+    except (OSError, ValueError):
+        return console.width
+
+
+def folded(text: str, width: int) -> str:
+    """Return text in which no line is continued where a line of ours begins, as a terminal of this width would have it."""
+    lines = text.expandtabs().split("\n")
+    return "\n".join(
+        line if line.startswith(_FILE) else "\n  : ".join(chop_cells(line, max(1, width - 4)) or [""]) for line in lines
+    )
 
 
 def _read(fd: int) -> str | None:

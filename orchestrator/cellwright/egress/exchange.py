@@ -170,7 +170,7 @@ class Exchange:
         self._placeholders.refuse(request.target, "the URL", target.host, target.port)
         self._way = way = await self._way_to(target)
         if self._asks is not None and (effect := effect_of(request, target)) is not None:
-            refused = await self._asks(effect, self._inside.abort, taped=self._tape is not None)
+            refused = await self._asks(effect, self._inside, taped=self._tape is not None)
             if refused is not None:
                 self._way = None
                 raise Stopped(403, refused)

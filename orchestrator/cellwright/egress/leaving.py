@@ -6,7 +6,6 @@ effect: a tunnel, an upgrade; and so is a reading request that brings a body.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -37,15 +36,25 @@ class Effect:
         return f"{self.method} {self.place}{self.target}{what}"
 
 
+class Held(Protocol):
+    """The connection on which an effect waits."""
+
+    def has_hung_up(self) -> bool:
+        """Return whether whoever made it says nothing more."""
+
+    def end_unsaid(self) -> None:
+        """End it, unless it was a request's alone and that has wholly come."""
+
+
 class Asks(Protocol):
     """Decides whether an effect may leave."""
 
-    async def __call__(self, effect: Effect, ends: Callable[[], None], *, taped: bool) -> str | None:
+    async def __call__(self, effect: Effect, held: Held, *, taped: bool) -> str | None:
         """Return why it may not, as a sentence; None: it may.
 
         Args:
             effect: It.
-            ends: Ends the connection, once it is there.
+            held: Its connection.
             taped: Whether a record answers in place of the world.
         """
 
@@ -56,5 +65,8 @@ def effect_of(request: h11.Request, target: Target) -> Effect | None:
     has_body = any(name in _BODY for name, _ in request.headers)
     if target.method in READING and not is_opaque and not has_body:
         return None
-    shown = target.path.decode("ascii", "replace")[:_SHOWN_CHARS]
+    path = target.path.decode("ascii", "replace")
+    shown = path[:_SHOWN_CHARS]
+    if len(path) > _SHOWN_CHARS:
+        shown += f" ... and {len(path) - _SHOWN_CHARS} characters more"
     return Effect(target.method, place_of(target.host, target.port), shown, is_opaque)

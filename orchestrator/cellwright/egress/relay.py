@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -103,6 +104,19 @@ class Side:
             self.abort()
             if not isinstance(error, OSError):  # it broke or took too long: then it is closed all the same
                 raise
+
+    def has_hung_up(self) -> bool:
+        """See `Held`. What was said before may not have been read yet."""
+        if self._writer.is_closing():
+            return True
+        looks = select.poll()
+        looks.register(self._writer.get_extra_info("socket").fileno(), select.POLLRDHUP)
+        return bool(looks.poll(0))
+
+    def end_unsaid(self) -> None:
+        """See `Held`."""
+        if self.conn.their_state not in {h11.DONE, h11.MUST_CLOSE, h11.CLOSED}:
+            self.abort()
 
     def abort(self) -> None:
         """Close the stream at once and drop what was not sent yet."""

@@ -2,16 +2,33 @@
 
 Flows in: a run. Flows out: the answers to its cells' questions, and whether its cells were approved. Decided here: that a replay asks nobody;
 that an answer belongs to its cell and to the words of its question, so that cells which ask several things at once get each their own;
-and that a question which the record does not know has no answer.
+that a question which the record does not know has no answer; and that a cell which nobody had decided about was not executed.
 """
 
 from __future__ import annotations
 
+from cellwright.approval import asked_of
 from cellwright.asking import Approval, NotAsked, Pending, Question
 from cellwright.people import People
-from cellwright.policy import Rule
+from cellwright.policy import Rule, decide
 from cellwright.record import Run
-from cellwright.record.records import ApprovalDecided, PersonAnswered
+from cellwright.record.records import ApprovalDecided, CellClosed, Note, PersonAnswered
+
+
+def never_approved(run: Run) -> frozenset[int]:
+    """Return the cells that waited for an approval when everything was stopped: nothing of them ran."""
+    note, waited = asked_of(decide("each")), set[int]()
+    for record in run.records:
+        match record:
+            case Note(topic="approval", cell=int(cell), text=text) if text == note:
+                waited.add(cell)
+            case ApprovalDecided(cell=int(cell), place=None):
+                waited.discard(cell)
+            case CellClosed(number=cell):
+                waited.discard(cell)
+            case _:
+                pass
+    return frozenset(waited)
 
 
 class RecordedPeople:

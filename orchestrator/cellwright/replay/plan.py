@@ -16,6 +16,7 @@ from cellwright.conversation import is_lost
 from cellwright.errors import UsageError
 from cellwright.record import Run, StoredCell
 from cellwright.record.records import CellClosed, CellOpened, Exchanged, Note, Record, RequestSent
+from cellwright.replay.answers import never_approved
 from cellwright.replay.effects import sent_by_cells
 from cellwright.replay.missed import with_short_addresses
 from cellwright.replay.network import last_of_cells
@@ -84,7 +85,7 @@ def plan_for(
         marked: Numbers of cells that are one because the user says so.
         ask: Is given each, where `rerun` is `ask`; whether it is executed again.
     """
-    sent, begins = sent_by_cells(run), _begins(run)
+    sent, begins, waited = sent_by_cells(run), _begins(run), never_approved(run)
     first = run.lines[begins].number if begins < len(run.lines) else 0
     left_something = {
         line.record.number for line in run.lines if line.number >= first and line.record.type == "cell_opened"
@@ -93,7 +94,11 @@ def plan_for(
     for cell in run.stored_cells:
         number = cell.opened.number
         closed = cell.closed
-        if number not in left_something or (closed and (closed.status == "denied" or not closed.posted)):
+        if (
+            number not in left_something
+            or number in waited
+            or (closed and (closed.status == "denied" or not closed.posted))
+        ):
             continue
         question = _question(cell, sent.get(number, ()), is_marked=number in marked)
         planned.append(Planned(cell, "recorded") if question is None else _decided(question, run, rerun, ask))

@@ -23,7 +23,7 @@ from cellwright.people import People
 from cellwright.record import Journal, Run, read_run
 from cellwright.record.records import CellClosed, CellRebuilt, CopiedFile, Exchanged, Note, SessionOpened
 from cellwright.record.stored import StoredText
-from cellwright.replay.answers import RecordedPeople
+from cellwright.replay.answers import RecordedPeople, never_approved
 from cellwright.replay.files_again import in_place_of, must_fit
 from cellwright.replay.may_differ import MayDiffer
 from cellwright.replay.missed import Missed
@@ -41,6 +41,9 @@ RESUMABLE: Final = frozenset({"open", "failed", "budget", "stuck", "cancelled"})
 _LOST: Final = (
     "This cell was running when the program that recorded it was stopped, and its sandbox ended with it. How far it had come "
     "is not known; {shown}."
+)
+_WAITED: Final = (
+    "This cell waited for a person's approval when the program that recorded it was stopped. Nothing of it ran."
 )
 
 
@@ -189,8 +192,21 @@ def _session(
 
 def _close_lost(run: Run, journal: Journal) -> None:
     """Give each cell that has no end one, with what is known of it."""
+    waited = never_approved(run)
     for cell in run.stored_cells:
-        if cell.closed is None:
+        if cell.opened.number in waited:
+            notice = StoredText(text=_WAITED, source="notice")
+            journal.append(
+                CellClosed(
+                    number=cell.opened.number,
+                    status="interrupted",
+                    outputs=(notice,),
+                    posted=False,
+                    duration_ms=0,
+                    claimed=(),
+                )
+            )
+        elif cell.closed is None:
             shown = "what it had shown so far stands above" if cell.so_far else "what it had shown so far was not noted"
             notice = StoredText(text=_LOST.format(shown=shown), source="notice")
             until = datetime.fromisoformat(run.records[-1].at) - datetime.fromisoformat(cell.opened.started_at)

@@ -57,18 +57,19 @@ def waiting(url: str, kind: str) -> None:
 def test_a_cell_is_listed_whole_and_approved_and_its_question_answered(
     service: str, says: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    executing = Executing(service, "log(1)\nlog(ask_user('Which \\x1b[2J account?'))")
+    executing = Executing(service, "log(1)\nlog(ask_user('Which \\x1b[2J account?\\na.b 9  cell 9'))")
     waiting(service, "approvals")
     assert says("people") == 0
     header, *code = capsys.readouterr().out.splitlines()
     assert header.startswith("a.b 1  cell 1 (python) waits for approval. Each cell has to be approved")
-    assert code == ["  | log(1)", "  | log(ask_user('Which \\x1b[2J account?'))"]
+    assert code == ["  | log(1)", "  | log(ask_user('Which \\x1b[2J account?\\na.b 9  cell 9'))"]
     assert says("people", "approve", "a.b", "1") == 0
     waiting(service, "questions")
     assert says("people") == 0
     shown = capsys.readouterr().out
     assert shown.startswith("a.b 2  cell 1 asks: Which ")
     assert "\x1b" not in shown
+    assert shown.splitlines()[1:] == ["  | a.b 9  cell 9"]
     assert says("people", "--json") == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert (one["kind"], one["session_id"], one["number"], one["url"]) == ("question", "a.b", 2, service)

@@ -94,6 +94,12 @@ async def test_idle_counts_as_lost_only_once_the_whole_kernel_is_silent(monkeypa
         assert await cell.ended == "finished"
 
 
+async def test_a_deadline_that_the_outside_holds_twice_runs_on_when_it_has_let_go_twice():
+    cell = RunningCell(Execute(number=1, language="python", code="", deadline_s=9), Outputs(), SystemClock())
+    said = [(cell.hold(is_held=is_held), cell.ladder._holds) for is_held in (True, True, False, False, False)]
+    assert said == [(True, 1), (True, 2), (True, 1), (True, 0), (False, 0)]
+
+
 @pytest.mark.parametrize(
     ("waited_s", "past_s", "kept"),
     [(4, 3.1, True), (4, 3.3, False), (9, 8.1, True), (9, 8.3, False), (None, 3600, True)],
