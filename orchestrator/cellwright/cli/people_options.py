@@ -16,6 +16,8 @@ from cellwright.cli.terminal import Terminal
 from cellwright.errors import UsageError
 from cellwright.people import People
 from cellwright.policy import Rule
+from cellwright.record import Run
+from cellwright.record.records import ApprovalDecided
 from cellwright_kernel.wire_people import ANSWER_CHARS
 
 APPROVE_HELP = "What a person has to approve: `never` anything; `each` cell before it is executed; `effects`: what a cell is about to send out."
@@ -34,18 +36,36 @@ class PeopleOptions:
             "asked. The run keeps it, so it is no place for a secret.",
         ),
     ] = None
-    approve: Annotated[str, typer.Option("--approve", metavar="RULE", help=APPROVE_HELP)] = "never"
+    approve: Annotated[
+        str | None,
+        typer.Option(
+            "--approve",
+            metavar="RULE",
+            help=f"{APPROVE_HELP} Default: `never`; of a run that goes on, its own.",
+            show_default=False,
+        ),
+    ] = None
 
-    def people(self, terminal: Terminal | None) -> People:
+    def people(self, terminal: Terminal | None, recorded: Run | None = None) -> People:
         """Return who can be asked.
+
+        Args:
+            terminal: At which somebody sits; absent: nobody does.
+            recorded: The run that goes on; absent: a new one begins.
 
         Raises:
             UsageError: A rule is none, an answer is empty or too long, or nobody is there who could approve.
         """
-        rule, answers = rule_from(self.approve), self.answers or []
+        rule = _rule_of(recorded) if self.approve is None else rule_from(self.approve)
+        answers = self.answers or []
         if any(not answer.strip() or len(answer) > ANSWER_CHARS for answer in answers):
             raise UsageError(
                 f"An --answer has 1 to {ANSWER_CHARS:,} characters. Nothing was started. Give another one."
+            )
+        if rule != "never" and terminal is None and self.approve is None:
+            raise UsageError(
+                f"What this run did was approved by a person (--approve {rule}), and nobody can be asked here: standard input and standard "
+                "error have to be a terminal. Nothing was started. Go on at a terminal, or say --approve never."
             )
         if rule != "never" and terminal is None:
             raise UsageError(
@@ -54,6 +74,14 @@ class PeopleOptions:
             )
         asking: Asking | None = Presets(answers, then=terminal) if answers else terminal
         return People(asking=asking, approver=terminal, approve=rule)
+
+
+def _rule_of(recorded: Run | None) -> Rule:
+    """Return what a run's record says that a person had to approve."""
+    decided = [record for record in recorded.records if isinstance(record, ApprovalDecided)] if recorded else []
+    if any(record.place is None for record in decided):
+        return "each"
+    return "effects" if decided else "never"
 
 
 def rule_from(word: str) -> Rule:

@@ -93,7 +93,7 @@ def resume_run(
         budget=budget,
         terms=terms.given,
         person=person,
-        people=people.people(person.terminal),
+        people=people.people(person.terminal, recorded),
         asked=going_on,
         language=going_on.language,
     )
@@ -146,7 +146,7 @@ def fork_run(
         budget=budget,
         terms=terms.given,
         person=person,
-        people=people.people(person.terminal),
+        people=people.people(person.terminal, recorded),
         asked=going_on,
         language=going_on.language,
         what_happened=words_of_fork(recorded, at, task),
