@@ -88,6 +88,6 @@ class _Pile(Generic[_Asked, _Said]):
         if said is None or said.done():
             raise NothingWaits(
                 f"Nothing of number {number} waits for this. Usually somebody else has said it already, or the cell has ended. Nothing was "
-                "done. Look at what waits now."
+                "done. `cellwright people` lists what waits now."
             )
         said.set_result(what)

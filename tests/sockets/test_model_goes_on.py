@@ -111,7 +111,7 @@ async def test_profile_that_probe_kept_is_used_and_said(capsys: pytest.CaptureFi
     store(profiles_folder(), "http://gpu.test:9/v1", "m", found, probed_at="now")
     async with ModelOptions(model="m", base_url="http://gpu.test:9/v1").chosen().served() as model:
         assert getattr(model, "profile", None) == found
-    assert "asking as gpu.test:9 was found to want it by `probe`" in capsys.readouterr().err
+    assert "this server is asked as `probe` found that gpu.test:9 wants it" in capsys.readouterr().err
     async with ModelOptions(model="n", base_url="http://gpu.test:9/v1").chosen().served() as model:
         assert getattr(model, "profile", None) == Profile(name="api")
     assert capsys.readouterr().err == ""

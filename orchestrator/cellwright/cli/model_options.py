@@ -48,7 +48,10 @@ class Who:
         if self.script is None:
             known = profile_for(self.name, self.base_url, self.profile)
             if known.known_from == "probe":
-                print(f"cellwright: asking as {plain(known.name)} was found to want it by `probe`", file=sys.stderr)
+                print(
+                    f"cellwright: this server is asked as `probe` found that {plain(known.name)} wants it",
+                    file=sys.stderr,
+                )
             async with self._asked(self.base_url, None) as model:
                 yield model
             return

@@ -87,7 +87,9 @@ class Words:
         """Return what a refusal usually means, and what to do."""
         match code_of(error), error.status_code:
             case "script_expectation_failed", _:
-                advice = ("A cell did something else than its script was written for.", "See `cellwright show`.")
+                advice = ("What was answered is not what the script was written for.", "See `cellwright show`.")
+            case "script_is_over", _:
+                advice = ("The emulator's script has no turn for this request.", "Add one to it.")
             case "context_length_exceeded", _:
                 advice = (
                     "The conversation is longer than the model can read.",
