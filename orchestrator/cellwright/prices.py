@@ -7,7 +7,6 @@ a model costs, never the address that it is asked at, since a server on this mac
 
 from __future__ import annotations
 
-import math
 import os
 import tomllib
 from dataclasses import dataclass, fields
@@ -23,6 +22,8 @@ from cellwright.model.base import Usage
 _MILLION: Final = 1_000_000
 _SHIPPED: Final = "Cellwright's examples, which nobody checked for you"
 _FILE_BYTES: Final = 1024 * 1024
+_MOST: Final = 10**15
+"""No price is higher, nor a number of tokens."""
 
 
 def dollars(amount: float) -> str:
@@ -140,8 +141,8 @@ def _own() -> tuple[str, str] | None:
 def _entries(text: str, source: str) -> tuple[Price, ...]:
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _wrong(source, f"is no TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # also a number without end, and lists in lists
+        raise _wrong(source, f"is no TOML: {str(error)[:200]}") from None
     listed = table.get("price", [])
     if not isinstance(listed, list):
         raise _wrong(source, "has a `price` that is no list; an entry begins with [[price]]")
@@ -158,7 +159,7 @@ def _entry(one: Any, source: str) -> Price:  # noqa: ANN401 - whatever TOML can 
     if missing := sorted({"input", "output"} - set(numbers)):
         raise _wrong(source, f"has at {model!r} no {' and no '.join(missing)}")
     for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
             raise _wrong(source, f"has at {model!r}, for {name}, no number from 0 on")
     return Price(model=model, source=source, **numbers)
 

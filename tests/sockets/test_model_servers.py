@@ -121,7 +121,7 @@ ODD = {
     "incomplete max_messages": "max_messages",
     "incomplete content_filter": "content filter",
     "incomplete steered": "steered",
-    "failed server_error": "server_error",
+    "failed server_error": "The model server broke off: the response failed",
     "cancelled": "ended as cancelled",
     "queued": "The model server broke off: ",
     "in_progress": "The model server broke off: ",

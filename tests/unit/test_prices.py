@@ -112,6 +112,9 @@ def test_request_may_cost_what_it_does_when_nothing_of_it_is_in_the_cache():
     ("text", "why"),
     [
         ("[[price", "is no TOML"),
+        pytest.param(f"x = {'9' * 5000}", "is no TOML", id="a number without end"),
+        pytest.param(f"x = {'[' * 5000}{']' * 5000}", "is no TOML", id="lists in lists"),
+        pytest.param(f'[[price]]\nmodel = "a"\ninput = {"9" * 400}\noutput = 1', "no number", id="beyond a float"),
         ("price = 3", "no list"),
         ("price = [3]", "without the name of a model"),
         ("[[price]]\ninput = 1\noutput = 1", "without the name of a model"),

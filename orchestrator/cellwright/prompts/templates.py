@@ -31,9 +31,7 @@ _VALUES: Final[Mapping[str, frozenset[str]]] = {
 }
 _FILE_BYTES: Final = 256 * 1024
 
-_ALONE: Final = re.compile(r"^[ \t]*(<!--(?:(?!-->).)*-->)[ \t]*\n", re.MULTILINE | re.DOTALL)
-"""A mark that has its line for itself takes the line with it."""
-_MARK: Final = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
+_MARK: Final = re.compile(r"<!--(.*?)-->", re.DOTALL)
 _VALUE: Final = re.compile(r"\{\{(\w+)\}\}|\{([a-z_]+)\}")
 
 
@@ -83,18 +81,20 @@ def filled(text: str, name: str, *, facts: Collection[str], values: Mapping[str,
         if match[2] is not None and match[2] not in known:
             said = f"There are: {_listed(known)}. {{{match[0]}}} stands for the word in braces itself"
             raise UsageError(_wrong(name, f"names a value {match[0]}", said))
-    applying = _applying(_ALONE.sub(r"\1", text), name, frozenset(facts))
-    laid_out = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+$", "", applying, flags=re.MULTILINE)).strip()
+    applying = _applying(text, name, frozenset(facts))
+    lines = "\n".join(line.rstrip(" \t") for line in applying.split("\n"))
+    laid_out = re.sub(r"\n{3,}", "\n\n", lines).strip()
     return _VALUE.sub(lambda match: f"{{{match[1]}}}" if match[1] else str(values.get(match[2], "")), laid_out)
 
 
 def _applying(text: str, name: str, facts: frozenset[str]) -> str:
     """Return the text without its marks and without what stands between marks that do not hold."""
     holds, kept, place = [True], list[str](), 0
-    for mark in _MARK.finditer(text):
+    for mark in _MARK.finditer(text, 0, text.rfind("-->") + 3):  # behind the last end no mark is looked for
+        begin, end = _place_of(mark)
         if all(holds):
-            kept.append(text[place : mark.start()])
-        place = mark.end()
+            kept.append(text[place:begin])
+        place = end
         words = mark[1].split()
         if words == ["end"]:
             if len(holds) == 1:
@@ -105,6 +105,14 @@ def _applying(text: str, name: str, facts: frozenset[str]) -> str:
     if len(holds) > 1:
         raise UsageError(_wrong(name, "has an `if` without an `end`", "Each `if` has one"))
     return "".join([*kept, text[place:]])
+
+
+def _place_of(mark: re.Match[str]) -> tuple[int, int]:
+    """Return where a mark begins and ends; one that has its line for itself takes the line with it."""
+    text, begin, end = mark.string, mark.start(), mark.end()
+    line, newline = text.rfind("\n", 0, begin) + 1, text.find("\n", end)
+    is_alone = newline >= 0 and not text[line:begin].strip(" \t") and not text[end:newline].strip(" \t")
+    return (line, newline + 1) if is_alone else (begin, end)
 
 
 def _holds(words: list[str], name: str, facts: frozenset[str]) -> bool:

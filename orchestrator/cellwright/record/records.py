@@ -15,7 +15,7 @@ from cellwright.record.noted import Noted
 from cellwright.record.run_info import RunEnd
 from cellwright.record.sent import HistoryShortened as HistoryShortened  # noqa: PLC0414 - one of the records
 from cellwright.record.sent import TermsSet as TermsSet  # noqa: PLC0414 - one of the records
-from cellwright.record.stored import Digest, Foreign, Recorded, StoredImage, StoredOutput
+from cellwright.record.stored import Digest, Foreign, Milliseconds, Recorded, StoredImage, StoredOutput
 from cellwright.record.way_out import Egress as Egress  # noqa: PLC0414 - one of the records
 from cellwright.record.way_out import EgressMore as EgressMore  # noqa: PLC0414 - one of the records
 from cellwright.record.way_out import Exchanged as Exchanged  # noqa: PLC0414 - one of the records
@@ -48,7 +48,7 @@ class SessionOpened(Noted):
     """What is in force: `SandboxInfo` as JSON."""
     files: tuple[CopiedFile, ...] = ()
     """What was copied in, in order."""
-    ready_ms: int
+    ready_ms: Milliseconds
     """From the request for a sandbox to a usable one; measured outside."""
     versions: dict[str, str] = Field(default_factory=dict)
     """What it runs on: `chromium`, `node`, `playwright`, `python`; empty when the kernel host did not say."""
@@ -106,7 +106,7 @@ class CellClosed(Noted):
     """False when no kernel was given its code, so that it has left nothing."""
     rung: Rung | None = None
     """Which rung ended it; absent when it ended by itself."""
-    duration_ms: int
+    duration_ms: Milliseconds
     """Measured outside."""
     kernel_generation: int | None = None
     """Number of the kernel process of this language afterwards; absent when the inside could not say."""
@@ -136,7 +136,7 @@ class CellRebuilt(Noted):
     outputs: tuple[StoredOutput, ...] = ()
     is_live: bool = False
     """Whether its requests went out to the world; else the run's own record answered them."""
-    duration_ms: int = 0
+    duration_ms: Milliseconds = 0
     claimed: tuple[str, ...] = ("status", "outputs")
 
 
@@ -208,9 +208,9 @@ class ModelResponse(Noted):
     turn: int
     response: Foreign = None
     """The response's JSON."""
-    duration_ms: int
+    duration_ms: Milliseconds
     """From the request to the whole response."""
-    waited_ms: int = 0
+    waited_ms: Milliseconds = 0
     """Of it, what was waited before it was asked for: for the server's turn, and between tries."""
 
 
@@ -268,7 +268,7 @@ class PersonAnswered(Noted):
     """What the person said; absent when there is no answer."""
     refused: str | None = None
     """Why there is none, as a sentence."""
-    waited_ms: int | None = None
+    waited_ms: Milliseconds | None = None
     """For how long a person was waited for; absent in runs of earlier versions."""
 
 
@@ -287,7 +287,7 @@ class ApprovalDecided(Noted):
     """False when nobody decided, which is no approval; `reason` says why nobody did."""
     reason: str | None = None
     """In the person's words; absent when they gave none."""
-    waited_ms: int | None = None
+    waited_ms: Milliseconds | None = None
     """For how long a person was waited for; absent in runs of earlier versions."""
 
 

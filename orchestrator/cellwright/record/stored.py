@@ -186,6 +186,9 @@ def as_json(value: object, depth: int = 0) -> JsonValue:
             return repr(value)
 
 
+Milliseconds = Annotated[int, Field(gt=-(2**53), lt=2**53)]
+"""A duration; a larger one is none, and would not go into a number with a fraction where it is shown."""
+
 Foreign = Annotated[JsonValue, BeforeValidator(as_json)]
 """JSON that somebody else made."""
 

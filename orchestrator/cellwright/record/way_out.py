@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from cellwright.record.noted import Noted
 from cellwright.record.run_info import now
-from cellwright.record.stored import Recorded
+from cellwright.record.stored import Milliseconds, Recorded
 
 if TYPE_CHECKING:
     from cellwright.egress.outcome import EgressRequest
@@ -49,7 +49,7 @@ class Egress(_WayOut):
     received_bytes: int
     started_at: str
     """When it came: UTC, ISO 8601 with milliseconds and `Z`. `at` is when it was over."""
-    duration_ms: int
+    duration_ms: Milliseconds
     """Until it was over."""
     secrets: tuple[str, ...] | None = None
     """Names of those whose values went out in its headers, or whose placeholders it was refused for; absent: none."""

@@ -19,7 +19,7 @@ from cellwright.record import (
     read_run,
     runs_folder,
 )
-from cellwright.record.records import CellOpened, Note
+from cellwright.record.records import CellOpened, ModelResponse, Note
 from cellwright.record.stored import INLINE_CHARS, StoredText, restored, stored
 from cellwright.record.totals import Totals, messages_of, totals_of
 from cellwright_kernel.wire import Cell, Text
@@ -94,6 +94,14 @@ def test_totals_count_what_the_records_say(closed_run: Path) -> None:
         egress_allowed=2,
         egress_refused=41,
     )
+
+
+@pytest.mark.parametrize("duration_ms", [2**53, 10**400], ids=["large", "larger"])
+def test_record_of_a_duration_that_no_float_holds_is_none(tmp_path: Path, info: RunInfo, duration_ms: int) -> None:
+    with Journal.create(tmp_path / "run", info) as journal:
+        taken = ModelResponse(turn=1, response={}, duration_ms=1)
+        journal.append(taken.model_copy(update={"duration_ms": duration_ms}))
+    assert [record.type for record in read_run(tmp_path / "run").records] == ["run_closed"]
 
 
 @pytest.mark.parametrize(
