@@ -155,7 +155,7 @@ async def drive(
     end = await driven.go()
     return Outcome(
         session.run_id, session.run_dir, end.status, end.reason, end.summary,
-        driven.turns, driven.meter.cells, driven.usage, driven.meter.cost,
+        driven.requesting.turns, driven.meter.cells, driven.requesting.usage, driven.meter.cost,
         driven.meter.price.words if driven.meter.price else None, driven.result,
     )  # fmt: skip
 
