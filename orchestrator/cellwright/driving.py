@@ -40,7 +40,7 @@ from cellwright.history import Answer, History, user_item
 from cellwright.model import asking_tool
 from cellwright.model.asking_tool import Asks
 from cellwright.model.base import Call, Item, Model, Response
-from cellwright.model.tools import SUM_UP, Accepted, Rejected, checked
+from cellwright.model.tools import WRAP_UP_NOW, Accepted, Rejected, checked
 from cellwright.ongoing import ModelCall
 from cellwright.place import Place
 from cellwright.progress import Asked, CallRejected, CellEnded, CellStarted, CellWrote, OnProgress, Told
@@ -324,7 +324,7 @@ class Run:
         self._take_in_unsent()
         if not self.meter.may_sum_up(self.requesting.next_request(may_call=False)):
             raise BudgetSpent(f"The budget was spent ({spent}), and does not hold a summary; none was asked for.")
-        self._say(SUM_UP.replace("{what}", spent), WRAP_UP)
+        self._say(WRAP_UP_NOW.replace("{what}", spent), WRAP_UP)
         try:
             response = await self._ask(may_call=False)
         except ModelError as error:
