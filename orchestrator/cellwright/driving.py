@@ -17,13 +17,12 @@ from pydantic import JsonValue
 
 from cellwright.answer import answer, said
 from cellwright.asking import NotAsked, Question
-from cellwright.briefing import briefing
+from cellwright.briefing import Briefing, briefing
 from cellwright.budget import Meter
 from cellwright.checking import DEADLINE_S, Checking
 from cellwright.conversation import (
     BUDGET,
     CALL,
-    PRICE,
     SENT_BACK,
     STEERED,
     STUCK,
@@ -37,30 +36,16 @@ from cellwright.conversation import (
 from cellwright.deadlines import deadline_of
 from cellwright.endings import BudgetSpent, ResponseUnusable, RunEnded, Stopped, Stuck
 from cellwright.errors import ModelError
-from cellwright.estimate import tokens_of_request
 from cellwright.history import Answer, History, user_item
-from cellwright.meanwhile import heard_as, request_record
 from cellwright.model import asking_tool
 from cellwright.model.asking_tool import Asks
-from cellwright.model.base import AskedOtherwise, Call, Heard, Item, Model, Request, Response, Usage
-from cellwright.model.tools import SUM_UP, Accepted, Rejected, checked
+from cellwright.model.base import Call, Item, Model, Response
+from cellwright.model.tools import WRAP_UP_NOW, Accepted, Rejected, checked
 from cellwright.ongoing import ModelCall
 from cellwright.place import Place
-from cellwright.progress import (
-    Asked,
-    CallRejected,
-    CellEnded,
-    CellStarted,
-    CellWrote,
-    Noted,
-    OnProgress,
-    Told,
-    TurnArrived,
-    TurnStarted,
-)
+from cellwright.progress import Asked, CallRejected, CellEnded, CellStarted, CellWrote, OnProgress, Told
 from cellwright.record import records
-from cellwright.record.records import Purpose
-from cellwright.shortening import Shortening
+from cellwright.requesting import Requesting
 from cellwright.stuck import Watch
 from cellwright.terms import Terms
 from cellwright_kernel.wire import Cell, Language
@@ -90,30 +75,30 @@ class Run:
         on_progress: OnProgress,
         begun: Conversation | None = None,
     ) -> None:
-        self.usage = Usage()
-        """Tokens of all responses so far."""
-        self.turns = begun.turns if begun else 0
-        """Responses of the model so far."""
         self._people = terms.people
         self._steering = terms.steering
         self.meter = Meter(terms.budget, self._own_time, prices=terms.prices, model=model.name)
         self._watch = Watch(terms.patience)
         self._session = session
-        self._model = model
         self._tell = on_progress
         self._languages = terms.languages
         self._begun = begun
         self._history = begun.history.copy() if begun else History(user_item(task))
         told = briefing(session.spec, terms.languages, terms.sending, terms.checks, people=self._asks)
-        self._instructions = (begun and begun.instructions) or told.instructions
-        self._tools = told.tools + ((asking_tool.TOOL,) if self._asks else ())
-        self._shortening = Shortening(
+        self.requesting = Requesting(
+            model,
             self._history,
-            pictures=terms.sending.pictures,
-            compact_at=terms.sending.compact_at,
-            ask=self._summary,
-            record=session.journal.append,
+            Briefing(
+                (begun and begun.instructions) or told.instructions,
+                told.tools + ((asking_tool.TOOL,) if self._asks else ()),
+            ),
+            sending=terms.sending,
+            meter=self.meter,
+            journal=session.journal,
+            on_progress=on_progress,
+            begun=begun,
         )
+        """How the model is asked; it knows how often it was."""
         self._checking = Checking(
             terms.checks,
             folder=session.run_dir,
@@ -124,7 +109,6 @@ class Run:
         self._unsent: list[Item] = []
         """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
-        self._cautions: set[str] = set()
         self._spent: str | None = None
 
     @property
@@ -158,8 +142,9 @@ class Run:
         """
         await self._steering.before_an_act(self._people.waits)
         self._look_whether_stuck()
-        news, request = self.meter.news(), self._request(may_call=True)
-        spent = self._spent or self.meter.take_turn(request)
+        self._take_in_unsent()
+        news = self.meter.news()
+        spent = self._spent or self.meter.take_turn(self.requesting.next_request(may_call=True))
         self._listen()
         if spent is not None:
             await self._wrap_up(spent)
@@ -219,67 +204,14 @@ class Run:
         self._unsent.append(user_item(text))
         self._tell(Told(text))
 
-    def _request(self, *, may_call: bool) -> Request:
+    def _take_in_unsent(self) -> None:
+        """Have the history say what the model is told next: from now on it is a part of every request."""
         self._history.say(*self._unsent)
         self._unsent.clear()
-        return Request(self._instructions, self._history.items, self._tools, may_call)
 
     async def _ask(self, *, may_call: bool) -> Response:
-        """Ask with the whole history, or with what is left of it where that is too long."""
-        self._request(may_call=may_call)
-        if may_call:  # behind the last words there is nothing that a shorter history would be good for
-            await self._shortening.before_request(tokens_of_request(Request(self._instructions, (), self._tools)))
-        while True:
-            try:
-                return await self._send(self._history.items, may_call=may_call)
-            except ModelError as error:
-                if not await self._shortening.makes_room(error):
-                    raise
-
-    async def _summary(self, items: tuple[Item, ...]) -> Response | None:
-        """Ask for a summary of the history, where the budget holds that."""
-        if not self.meter.may_shorten(Request(self._instructions, items, self._tools, may_call=False)):
-            return None
-        return await self._send(items, may_call=False, purpose="summary")
-
-    async def _send(self, items: tuple[Item, ...], *, may_call: bool, purpose: Purpose | None = None) -> Response:
-        turn, journal = self.turns + 1, self._session.journal
-        request = Request(self._instructions, items, self._tools, may_call, self._begun.authors if self._begun else {})
-        self._counts(self._model.name)  # which one stands in for which changes between two requests, too
-        self._tell(TurnStarted(turn, turn + self.meter.turns_left, sums_up=not may_call))
-        journal.append(request_record(turn, self._model.name, self._model.parameters(request), request, purpose))
-        began = time.monotonic()
-        try:
-            async with self.meter.in_time(is_last=not may_call and purpose is None):
-                response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
-        except ModelError as error:
-            journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
-            raise
-        took_ms = round((time.monotonic() - began) * 1000)
-        journal.append(
-            records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms, waited_ms=response.waited_ms)
-        )
-        self.turns = turn
-        self.usage += response.usage
-        self.meter.took(request, response)
-        self._tell(TurnArrived(turn, response.usage, self.usage, self.meter.cost))
-        return response
-
-    def _heard(self, heard: Heard, turn: int, request: Request, purpose: Purpose | None) -> None:
-        if isinstance(heard, AskedOtherwise):
-            self._counts(heard.model)
-        kept, told = heard_as(heard, turn, request, purpose)
-        for record in kept:
-            self._session.journal.append(record)
-        self._tell(told)
-
-    def _counts(self, model: str) -> None:
-        """Count by the price of the model that is asked now, and say once where that is not known."""
-        self.meter.asks(model)
-        if (caution := self.meter.caution) is not None and caution not in self._cautions:
-            self._cautions.add(caution)
-            self._session.journal.append(records.Note(topic=PRICE, text=caution))
-            self._tell(Noted(caution))
+        self._take_in_unsent()
+        return await self.requesting.respond(may_call=may_call)
 
     async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
@@ -336,7 +268,7 @@ class Run:
             language=accepted.language,
             deadline_s=self._deadline_s(accepted),
             on_event=lambda event: self._tell(CellWrote(event)),
-            call=ModelCall(turn=self.turns, call_id=accepted.call.call_id),
+            call=ModelCall(turn=self.requesting.turns, call_id=accepted.call.call_id),
         )
         self._tell(CellEnded(cell))
         self._watch.saw(cell)
@@ -389,9 +321,10 @@ class Run:
             raise BudgetSpent(
                 f"The budget does not hold a turn and the summary behind it ({spent}). The model was not asked."
             )
-        if not self.meter.may_sum_up(self._request(may_call=False)):
+        self._take_in_unsent()
+        if not self.meter.may_sum_up(self.requesting.next_request(may_call=False)):
             raise BudgetSpent(f"The budget was spent ({spent}), and does not hold a summary; none was asked for.")
-        self._say(SUM_UP.replace("{what}", spent), WRAP_UP)
+        self._say(WRAP_UP_NOW.replace("{what}", spent), WRAP_UP)
         try:
             response = await self._ask(may_call=False)
         except ModelError as error:

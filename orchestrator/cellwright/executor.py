@@ -180,8 +180,8 @@ class Executor:
         noting = asyncio.ensure_future(ongoing.note_now_and_then())  # ended below
         try:
             async with asyncio.timeout(deadline_s + waited_s) as limit:
-                with ongoing.patient(HeldLimit(limit)) as patience:
-                    await self._heard(ongoing, request, journal, patience)
+                with ongoing.limited_by(HeldLimit(limit)) as held:
+                    await self._heard(ongoing, request, journal, held)
         except (SandboxLost, TimeoutError) as error:
             self._lose(running, str(error) or "The kernel host did not answer in time.")
         except asyncio.CancelledError:  # by end() alone: what it has said until now is its record
@@ -190,11 +190,9 @@ class Executor:
             noting.cancel()
             await asyncio.gather(noting, return_exceptions=True)
 
-    async def _heard(self, ongoing: Ongoing, request: Execute, journal: Journal | None, patience: HeldLimit) -> None:
+    async def _heard(self, ongoing: Ongoing, request: Execute, journal: Journal | None, limit: HeldLimit) -> None:
         door = self._lease.sandbox.door
-        asks = Questions.of(
-            self._people, journal, door, request.number, patience=patience, on_waiting=ongoing.asks_people
-        )
+        asks = Questions.of(self._people, journal, door, request.number, limit=limit, on_waiting=ongoing.asks_people)
         async with asks as questions:
             async for event in self._secret_uses.answered(door, request):
                 questions.take(event)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cellwright.browser_https import BrowserHttps
 from cellwright.egress import EgressProxy, Tape
-from cellwright.egress.leaving import Asks
+from cellwright.egress.leaving import EffectGate
 from cellwright.errors import RecordError, SandboxLost, SessionClosed
 from cellwright.files import copy_in
 from cellwright.outgoing import Outgoing
@@ -195,7 +195,7 @@ async def lease(
     *,
     secrets: Secrets = NONE,
     tape: Tape | None = None,
-    asks: Asks | None = None,
+    gate: EffectGate | None = None,
 ) -> AsyncIterator[Lease]:
     """Give out a lease, not started yet; its sandbox and its way out end with it.
 
@@ -206,9 +206,9 @@ async def lease(
         outgoing: Is told of what goes out.
         secrets: What the way out may put into requests, and what nothing from inside may hold.
         tape: Answers in place of the network; absent: what is allowed goes out.
-        asks: Decides whether what may change something goes out; absent: it does.
+        gate: Decides whether what may change something goes out; absent: it does.
     """
-    async with _egress(spec, outgoing, secrets, tape, asks) as socket:
+    async with _egress(spec, outgoing, secrets, tape, gate) as socket:
         has_https = socket is not None and spec.browser
         https = BrowserHttps(spec.allow, journal, outgoing, tape) if has_https else None
         given = Lease(backend, spec, journal, socket, secrets, https=https)
@@ -220,7 +220,7 @@ async def lease(
 
 @asynccontextmanager
 async def _egress(
-    spec: Spec, outgoing: Outgoing, secrets: Secrets, tape: Tape | None, asks: Asks | None
+    spec: Spec, outgoing: Outgoing, secrets: Secrets, tape: Tape | None, gate: EffectGate | None
 ) -> AsyncIterator[Path | None]:
     if not spec.allow:
         yield None
@@ -236,7 +236,7 @@ async def _egress(
             hears_tape=outgoing.of_tape(),
             secrets=secrets,
             tape=tape,
-            asks=asks,
+            gate=gate,
         ):
             path.chmod(0o666)  # the sandbox's uid is another one; the folder's name is the secret
             yield path

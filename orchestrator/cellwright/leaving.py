@@ -46,7 +46,7 @@ class Leaving:
         self._approved_on: WeakSet[Held] = WeakSet()
 
     async def __call__(self, effect: Effect, held: Held, *, taped: bool) -> str | None:
-        """See `Asks`."""
+        """See `EffectGate`."""
         decision = decide_effect(self._people.approve)
         if decision.kind == "allow":
             return None

@@ -116,7 +116,7 @@ async def run(
         steering=steering or Steering(),
     )
     check_terms(terms.sending, terms.checks)
-    asked = over_http(model, base_url, api_key) if isinstance(model, str) else model
+    asked = model_at(model, base_url=base_url, api_key=api_key) if isinstance(model, str) else model
     try:
         async with Session.open(
             *(spec,),
@@ -155,14 +155,9 @@ async def drive(
     end = await driven.go()
     return Outcome(
         session.run_id, session.run_dir, end.status, end.reason, end.summary,
-        driven.turns, driven.meter.cells, driven.usage, driven.meter.cost,
+        driven.requesting.turns, driven.meter.cells, driven.requesting.usage, driven.meter.cost,
         driven.meter.price.words if driven.meter.price else None, driven.result,
     )  # fmt: skip
-
-
-def over_http(name: str, base_url: str | None, api_key: str | None) -> Model:
-    """Return a model at a server of the Responses API, with what is known of it; arguments as with `run`."""
-    return model_at(name, base_url=base_url, api_key=api_key)
 
 
 def check_terms(sending: Sending, checks: Checks) -> None:

@@ -71,7 +71,7 @@ class Ongoing:
         self.was_held = False
         """True once it had to wait for an approval."""
         self._questions = self._effects = 0
-        self._patience: HeldLimit | None = None
+        self._limit: HeldLimit | None = None
         self._lease = given
         self._journal = journal
         self._ending: asyncio.Task[Cell] | None = None
@@ -159,23 +159,23 @@ class Ongoing:
         return Execute(number=cell.number, language=cell.language, code=cell.code, **times)
 
     @contextmanager
-    def patient(self, patience: HeldLimit) -> Iterator[HeldLimit]:
+    def limited_by(self, limit: HeldLimit) -> Iterator[HeldLimit]:
         """Say what holds its time limit, out here, while it is posted."""
-        self._patience = patience
+        self._limit = limit
         try:
-            yield patience
+            yield limit
         finally:
-            self._patience = None
+            self._limit = None
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
         """Have its deadline not run during the block, for something that it is about to send waits for a person."""
-        if self._patience is None:
+        if self._limit is None:
             yield
             return
         self._says_what_waits(effects=self._effects + 1)
         try:
-            with self._patience.held():
+            with self._limit.held():
                 async with deadline_held(self._lease.sandbox.door, self.cell.number):
                     yield
         finally:

@@ -28,7 +28,7 @@ class Questions:
         journal: Where that is recorded; absent: the cell is executed again, and what the record has is the answer.
         door: Where answers go.
         cell: Number of the cell.
-        patience: Its time limit.
+        limit: Its time limit.
         on_waiting: Is told how many of its questions wait for a person, when that changes.
     """
 
@@ -39,14 +39,14 @@ class Questions:
         door: Door,
         cell: int,
         *,
-        patience: HeldLimit,
+        limit: HeldLimit,
         on_waiting: Callable[[int], None],
     ) -> None:
         self._people = people
         self._journal = journal
         self._door = door
         self._cell = cell
-        self._patience = patience
+        self._limit = limit
         self._on_waiting = on_waiting
         self._asked: dict[int, asyncio.Task[None]] = {}  # awaited in `of`
         self._count = 0
@@ -61,11 +61,11 @@ class Questions:
         door: Door,
         cell: int,
         *,
-        patience: HeldLimit,
+        limit: HeldLimit,
         on_waiting: Callable[[int], None],
     ) -> AsyncIterator[Questions]:
         """Answer a cell's questions during the block; those that are open at its end are asked no longer."""
-        questions = cls(people, journal, door, cell, patience=patience, on_waiting=on_waiting)
+        questions = cls(people, journal, door, cell, limit=limit, on_waiting=on_waiting)
         try:
             yield questions
         finally:
@@ -96,7 +96,7 @@ class Questions:
 
     async def _answer(self, event: PersonAskedEvent) -> None:
         try:
-            with self._patience.held():
+            with self._limit.held():
                 said = await self._said(Question(event.question, self._cell))
                 with suppress(SandboxLost):  # whoever reads its stream finds that, too
                     await self._door.answer(event.number, said)

@@ -17,9 +17,10 @@ from cellwright.answer import without_middle
 from cellwright.budget import Budget
 from cellwright.conversation import Conversation, conversation_of
 from cellwright.errors import UsageError
-from cellwright.loop import Outcome, check_terms, drive, over_http
+from cellwright.loop import Outcome, check_terms, drive
 from cellwright.model import asking_tool
 from cellwright.model.base import Model
+from cellwright.model_server import model_at
 from cellwright.people import People
 from cellwright.prices import read_prices
 from cellwright.progress import OnProgress
@@ -90,7 +91,7 @@ async def resume_by_model(
     check_terms(*driving.terms.applied(*terms_of(_last_terms(recorded))))
     prices = await asyncio.to_thread(read_prices)
     named = driving.model
-    asked = over_http(named, driving.base_url, driving.api_key) if isinstance(named, str) else named
+    asked = model_at(named, base_url=driving.base_url, api_key=driving.api_key) if isinstance(named, str) else named
     try:
         async with resume(
             folder, plan, given, what_happened=what_happened, on_cell=on_cell, backend=backend, people=driving.people

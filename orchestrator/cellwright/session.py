@@ -119,7 +119,7 @@ class Session:
         outgoing.keeps_taped = is_new
         leaving = Leaving(people, journal, lambda: session._ongoing if session else None)
         try:
-            async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape, asks=leaving) as given:
+            async with lease(backend, spec, journal, outgoing, secrets=kept, tape=tape, gate=leaving) as given:
                 session = cls(session_id, journal, given, SecretUses(kept, journal), people)
                 session._executor.leaving = leaving
                 session._outgoing, session._tape = outgoing, tape

@@ -37,7 +37,7 @@ class Asked:
 @asynccontextmanager
 async def proxy(folder: Path, allow: str, asks: Asked) -> AsyncIterator[tuple[Path, list[EgressRequest]]]:
     told: list[EgressRequest] = []
-    async with EgressProxy((allow,), folder / "proxy.sock", lambda: told.append, asks=asks):
+    async with EgressProxy((allow,), folder / "proxy.sock", lambda: told.append, gate=asks):
         yield folder / "proxy.sock", told
 
 

@@ -84,15 +84,21 @@ async def test_two_conversations_at_once_do_not_disturb_each_other(post: Post):
         assert last[1]["content"][0]["text"] == "Done."
 
 
-async def test_usage_counts_an_image_by_its_patches(post: Post):
-    wide = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (1440).to_bytes(4) + (900).to_bytes(4) + bytes(8)
-    url = "data:image/png;base64," + base64.b64encode(wide).decode()
+HEADS = {
+    "png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4) + (480).to_bytes(4) + bytes(8),
+    "jpeg": b"\xff\xd8\xff\xc0\0\x11\x08" + (480).to_bytes(2) + (640).to_bytes(2) + bytes(8),
+}
+
+
+@pytest.mark.parametrize("kind", HEADS)
+async def test_usage_counts_an_image_by_its_patches(post: Post, kind: str):
+    url = f"data:image/{kind};base64,{base64.b64encode(HEADS[kind]).decode()}"
     content = [{"type": "input_image", "image_url": url, "detail": "original"}]
     usage = [
         (await post(input=[{"role": "user", "content": parts}])).json()["usage"]["input_tokens"]
         for parts in ([], content)
     ]
-    assert usage[1] - usage[0] == 45 * 29
+    assert usage[1] - usage[0] == 20 * 15
 
 
 async def test_no_key_is_refused(server: Emulator):

@@ -22,7 +22,7 @@ LAYERS = (
     ("session",),
     ("executor",),
     ("leaving",),
-    ("approval", "checking"),
+    ("approval", "checking", "requesting"),
     ("screen", "attached", "closing", "place"),  # what the loop asks of a session
     ("ongoing",),
     ("lease",),

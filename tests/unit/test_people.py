@@ -103,9 +103,9 @@ async def test_half_a_character_in_an_answer_harms_nothing() -> None:
 async def test_a_limit_does_not_run_while_a_person_is_waited_for() -> None:
     limit = asyncio.timeout(5)
     async with limit:
-        patience, before = HeldLimit(limit), limit.when()
-        with patience.held():
-            with patience.held():
+        held_limit, before = HeldLimit(limit), limit.when()
+        with held_limit.held():
+            with held_limit.held():
                 assert limit.when() is None
             assert limit.when() is None
             await asyncio.sleep(0.01)
@@ -222,7 +222,7 @@ async def test_the_longest_that_a_cell_waits_is_for_all_its_questions_and_those_
 
     async with Session.open(backend=FakeBackend()) as session, asyncio.timeout(60) as limit:
         opening = Questions.of(
-            Timed(), session.journal, session.sandbox().door, 1, patience=HeldLimit(limit), on_waiting=lambda _: None
+            Timed(), session.journal, session.sandbox().door, 1, limit=HeldLimit(limit), on_waiting=lambda _: None
         )
         async with opening as questions:
             questions._waits = Waits(lambda: now[0])

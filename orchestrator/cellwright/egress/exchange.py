@@ -31,7 +31,7 @@ from cellwright.egress.heads import (
     target_of,
     why,
 )
-from cellwright.egress.leaving import Asks, effect_of
+from cellwright.egress.leaving import EffectGate, effect_of
 from cellwright.egress.outcome import EgressRequest
 from cellwright.egress.placeholders import Placeholders, Refused
 from cellwright.egress.relay import Side, relay
@@ -96,9 +96,9 @@ class Exchange:
         witness: Watch | None = None,
         witness_of_tape: Watch | None = None,
         tape: Tape | None = None,
-        asks: Asks | None = None,
+        gate: EffectGate | None = None,
     ) -> None:
-        self._asks = asks
+        self._gate = gate
         self._witness, self._witness_of_tape = witness, witness_of_tape
         self._tape = tape
         self._inside = inside
@@ -169,8 +169,8 @@ class Exchange:
         self._target = target = target_of(request)
         self._placeholders.refuse(request.target, "the URL", target.host, target.port)
         self._way = way = await self._way_to(target)
-        if self._asks is not None and (effect := effect_of(request, target)) is not None:
-            refused = await self._asks(effect, self._inside, taped=self._tape is not None)
+        if self._gate is not None and (effect := effect_of(request, target)) is not None:
+            refused = await self._gate(effect, self._inside, taped=self._tape is not None)
             if refused is not None:
                 self._way = None
                 raise Stopped(403, refused)

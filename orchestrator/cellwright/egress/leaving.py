@@ -46,7 +46,7 @@ class Held(Protocol):
         """End it, unless it was a request's alone and that has wholly come."""
 
 
-class Asks(Protocol):
+class EffectGate(Protocol):
     """Decides whether an effect may leave."""
 
     async def __call__(self, effect: Effect, held: Held, *, taped: bool) -> str | None:

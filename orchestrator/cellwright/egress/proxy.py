@@ -19,7 +19,7 @@ from typing import Final, Self
 import h11
 
 from cellwright.egress.exchange import Exchange, Resolve, Timeouts, Tls
-from cellwright.egress.leaving import Asks
+from cellwright.egress.leaving import EffectGate
 from cellwright.egress.outcome import EgressRequest
 from cellwright.egress.placeholders import Placeholders
 from cellwright.egress.relay import Side
@@ -51,7 +51,7 @@ class EgressProxy:
         hears: Hears | None = None,
         hears_tape: Hears | None = None,
         tape: Tape | None = None,
-        asks: Asks | None = None,
+        gate: EffectGate | None = None,
     ) -> None:
         """Read the allow-list; nothing listens yet.
 
@@ -67,7 +67,7 @@ class EgressProxy:
             hears: Is told what passes in clear.
             hears_tape: The same of what the tape answers; absent: `hears` is.
             tape: Answers in place of the world until it is lifted: nothing goes out, and no name is looked up.
-            asks: Decides whether what may change something goes out; absent: it does.
+            gate: Decides whether what may change something goes out; absent: it does.
 
         Raises:
             UsageError: An entry is not one.
@@ -83,7 +83,7 @@ class EgressProxy:
         self._witness = None if hears is None else partial(Witness, hears=hears, room=room)
         self._witness_of_tape = None if hears_tape is None else partial(Witness, hears=hears_tape, room=room)
         self._tape = tape
-        self._asks = asks
+        self._gate = gate
         self._connections = 0
         self._serving: asyncio.Task[None] | None = None
 
@@ -151,7 +151,7 @@ class EgressProxy:
             witness=self._witness,
             witness_of_tape=self._witness_of_tape or self._witness,
             tape=self._tape,
-            asks=self._asks,
+            gate=self._gate,
         )
         try:
             await exchange.run()

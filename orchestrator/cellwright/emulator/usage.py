@@ -6,11 +6,8 @@ token, an image is its patches; and that the longest run of items with which an 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import json
-import struct
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -18,10 +15,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from cellwright.emulator.script import ScriptedUsage
+from cellwright.estimate import picture_tokens
 from cellwright.model.base import Item
 
-_PATCH: Final = 32
-"""Pixels of a side; one patch is one token."""
 _KEPT: Final = 20_000
 """Beginnings of requests that are remembered; the oldest go first."""
 _NO_TOKENS: Final = ("id", "call_id", "status", "type", "detail")
@@ -80,7 +76,7 @@ def tokens_of(value: JsonValue) -> int:
     """Return about how many tokens a value has: four characters each, and an image's patches."""
     match value:
         case {"type": "input_image", "image_url": str() as url}:
-            return _patches(url)
+            return picture_tokens(url)
         case dict():
             return sum(tokens_of(part) for name, part in value.items() if name not in _NO_TOKENS)
         case list():
@@ -89,13 +85,3 @@ def tokens_of(value: JsonValue) -> int:
             return (len(value) + 3) // 4
         case _:
             return 0
-
-
-def _patches(url: str) -> int:
-    """Return the patches of a PNG by its header; 1,305 (1440x900) for another image."""
-    try:
-        head = base64.b64decode(url.partition(",")[2][:32])
-        width, height = struct.unpack(">II", head[16:24])
-    except (binascii.Error, struct.error):
-        return 1305
-    return -(-width // _PATCH) * -(-height // _PATCH) if head.startswith(b"\x89PNG") else 1305

@@ -156,9 +156,7 @@ class Retried:
     """There was no answer, or none that holds, and the same is asked again. Nothing was executed because of it."""
 
     reason: str
-    """What happened, and what is done about it, as a sentence; never a credential."""
-    wait_ms: int = 0
-    """What is waited first."""
+    """What happened, what is done about it, and what is waited first, as a sentence; never a credential."""
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class Tries:
                 wait_s = self._wait_s(error, number)
                 if number >= self._attempts or slept_s + wait_s > self._retrying.most_s:
                     raise GaveUp(error, tries=number, waited_s=waited_s, may_pass=True) from None
-                hear(Retried(self._sentence(error, words, number, wait_s), round(wait_s * 1000)))
+                hear(Retried(self._sentence(error, words, number, wait_s)))
             finally:
                 turn.sent()
             slept_s += wait_s

@@ -19,9 +19,10 @@ from cellwright_kernel.wire import CODE_BYTES, Language
 
 _LANGUAGES: Final[dict[str, Language]] = {"exec_py": "python", "exec_js": "javascript"}
 
-SUM_UP: Final = """\
+WRAP_UP_NOW: Final = """\
 The budget of this task is spent ({what}); no further call will be executed. Write a short summary now: what is done, what \
 you saw that proves it, what is left, and what you would do next."""
+"""What a model is told when its budget is spent: `{what}` of it."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,139 @@
+"""How a model is asked: a request is made of the history, recorded, sent, and its response counted.
+
+Flows in: the history, what goes with every request, a meter. Flows out: whole responses, with a record of each request and of what
+came of it; how many there were, and what they took. Decided here: that a request is on disk before it is sent; that one which the
+server found too long is made again with less, where less is to be had; by whose price each is counted; and that one for a summary
+of the history is made only where the budget holds it.
+"""
+
+from __future__ import annotations
+
+import time
+
+from cellwright.briefing import Briefing
+from cellwright.budget import Meter
+from cellwright.conversation import PRICE, Conversation
+from cellwright.errors import ModelError
+from cellwright.estimate import tokens_of_request
+from cellwright.history import History
+from cellwright.meanwhile import heard_as, request_record
+from cellwright.model.base import AskedOtherwise, Heard, Item, Model, Request, Response, Usage
+from cellwright.place import Recording
+from cellwright.progress import Noted, OnProgress, TurnArrived, TurnStarted
+from cellwright.record import records
+from cellwright.record.records import Purpose
+from cellwright.shortening import Shortening
+from cellwright.terms import Sending
+
+
+class Requesting:
+    """How the model of one run is asked.
+
+    Args:
+        model: The model.
+        history: What is sent; it is made shorter here where that is due.
+        told: What goes with every request.
+        sending: How much of the history is sent.
+        meter: What counts.
+        journal: Where requests and responses are kept.
+        on_progress: Gets what happens meanwhile.
+        begun: How far the run had come before, where it was taken up again.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        history: History,
+        told: Briefing,
+        *,
+        sending: Sending,
+        meter: Meter,
+        journal: Recording,
+        on_progress: OnProgress,
+        begun: Conversation | None = None,
+    ) -> None:
+        self.usage = Usage()
+        """Tokens of all responses so far."""
+        self.turns = begun.turns if begun else 0
+        """Responses of the model so far."""
+        self._model = model
+        self._history = history
+        self._told = told
+        self._meter = meter
+        self._journal = journal
+        self._tell = on_progress
+        self._authors = begun.authors if begun else {}
+        self._shortening = Shortening(
+            history,
+            pictures=sending.pictures,
+            compact_at=sending.compact_at,
+            ask=self._summary,
+            record=journal.append,
+        )
+        self._cautions: set[str] = set()
+
+    def next_request(self, *, may_call: bool) -> Request:
+        """Return the request that would be made now, of the whole history."""
+        return self._request(self._history.items, may_call=may_call)
+
+    async def respond(self, *, may_call: bool) -> Response:
+        """Ask with the whole history, or with what is left of it where that is too long; return the response.
+
+        Raises:
+            ModelError: There is none.
+        """
+        if may_call:  # behind the last words there is nothing that a shorter history would be good for
+            await self._shortening.before_request(tokens_of_request(self._request((), may_call=True)))
+        while True:
+            try:
+                return await self._send(self.next_request(may_call=may_call))
+            except ModelError as error:
+                if not await self._shortening.makes_room(error):
+                    raise
+
+    def _request(self, items: tuple[Item, ...], *, may_call: bool) -> Request:
+        return Request(self._told.instructions, items, self._told.tools, may_call, self._authors)
+
+    async def _summary(self, items: tuple[Item, ...]) -> Response | None:
+        """Ask for a summary of the history, where the budget holds that."""
+        request = self._request(items, may_call=False)
+        return await self._send(request, "summary") if self._meter.may_shorten(request) else None
+
+    async def _send(self, request: Request, purpose: Purpose | None = None) -> Response:
+        turn, sums_up = self.turns + 1, not request.may_call
+        self._counts(self._model.name)  # which one stands in for which changes between two requests, too
+        self._tell(TurnStarted(turn, turn + self._meter.turns_left, sums_up=sums_up))
+        parameters = self._model.parameters(request)
+        self._journal.append(request_record(turn, self._model.name, parameters, request, purpose))
+        began = time.monotonic()
+        try:
+            async with self._meter.in_time(is_last=sums_up and purpose is None):
+                response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
+        except ModelError as error:
+            self._journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
+            raise
+        took_ms = round((time.monotonic() - began) * 1000)
+        self._journal.append(
+            records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms, waited_ms=response.waited_ms)
+        )
+        self.turns = turn
+        self.usage += response.usage
+        self._meter.took(request, response)
+        self._tell(TurnArrived(turn, response.usage, self.usage, self._meter.cost))
+        return response
+
+    def _heard(self, heard: Heard, turn: int, request: Request, purpose: Purpose | None) -> None:
+        if isinstance(heard, AskedOtherwise):
+            self._counts(heard.model)
+        kept, told = heard_as(heard, turn, request, purpose)
+        for record in kept:
+            self._journal.append(record)
+        self._tell(told)
+
+    def _counts(self, model: str) -> None:
+        """Count by the price of the model that is asked now, and say once where that is not known."""
+        self._meter.asks(model)
+        if (caution := self._meter.caution) is not None and caution not in self._cautions:
+            self._cautions.add(caution)
+            self._journal.append(records.Note(topic=PRICE, text=caution))
+            self._tell(Noted(caution))
