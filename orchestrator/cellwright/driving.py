@@ -39,11 +39,11 @@ from cellwright.errors import ModelError
 from cellwright.history import Answer, History, user_item
 from cellwright.model import asking_tool
 from cellwright.model.asking_tool import Asks
-from cellwright.model.base import Call, Item, Model, Response
+from cellwright.model.base import Call, Model, Response
 from cellwright.model.tools import WRAP_UP_NOW, Accepted, Rejected, checked
 from cellwright.ongoing import ModelCall
 from cellwright.place import Place
-from cellwright.progress import Asked, CallRejected, CellEnded, CellStarted, CellWrote, OnProgress, Told
+from cellwright.progress import Asked, CallRejected, CellEnded, CellStarted, CellWrote, OnProgress
 from cellwright.record import records
 from cellwright.requesting import Requesting
 from cellwright.stuck import Watch
@@ -106,8 +106,6 @@ class Run:
             journal=session.journal,
             sent_back=begun.sent_back if begun else 0,
         )
-        self._unsent: list[Item] = []
-        """What the model is told with the next request, after the answers to its calls."""
         self._idle_turns = 0
         self._spent: str | None = None
 
@@ -142,15 +140,15 @@ class Run:
         """
         await self._steering.before_an_act(self._people.waits)
         self._look_whether_stuck()
-        self._take_in_unsent()
+        self.requesting.take_in_unsent()
         news = self.meter.news()
         spent = self._spent or self.meter.take_turn(self.requesting.next_request(may_call=True))
         self._listen()
         if spent is not None:
             await self._wrap_up(spent)
         if news is not None:
-            self._say(news, BUDGET)
-        response = await self._ask(may_call=True)
+            self.requesting.say(news, BUDGET)
+        response = await self.requesting.respond(may_call=True)
         check_usable(response)
         check_ids(response.calls, self._history)
         self._history.respond(item.raw for item in response.items)
@@ -181,7 +179,7 @@ class Run:
             self._history.answer(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
         self._history.say(*begun.after)
         if begun.last_words is not None:
-            self._say(await self._checking.finished(begun.last_words), SENT_BACK)
+            self.requesting.say(await self._checking.finished(begun.last_words), SENT_BACK)
 
     async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Answer:
         one = self._checked(call)
@@ -198,21 +196,6 @@ class Run:
         self._session.conclude(end.status, reason=end.reason, summary=end.summary)
         return end
 
-    def _say(self, text: str, topic: str) -> None:
-        """Tell the model something with the next request, in a message of its own; the topic is one of `TOLD`."""
-        self._session.journal.append(records.Note(topic=topic, text=text))
-        self._unsent.append(user_item(text))
-        self._tell(Told(text))
-
-    def _take_in_unsent(self) -> None:
-        """Have the history say what the model is told next: from now on it is a part of every request."""
-        self._history.say(*self._unsent)
-        self._unsent.clear()
-
-    async def _ask(self, *, may_call: bool) -> Response:
-        self._take_in_unsent()
-        return await self.requesting.respond(may_call=may_call)
-
     async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
         all_checked = [self._checked(call) for call in calls]
@@ -226,7 +209,7 @@ class Run:
     def _listen(self) -> None:
         """Take what a person has said meanwhile; it goes with the next request."""
         for text in self._steering.taken():
-            self._say(text, STEERED)
+            self.requesting.say(text, STEERED)
 
     async def _done(self, one: Accepted | Asks) -> Answer:
         await self._steering.before_an_act(self._people.waits)
@@ -284,8 +267,8 @@ class Run:
         """A message that is more than commentary finishes; commentary alone, or reasoning alone, means: go on."""
         if (summary := last_words_of(response)) is not None:
             self._listen()
-            if not self._unsent:  # else the person said something that it had not read when it finished
-                self._say(await self._checking.finished(summary), SENT_BACK)
+            if not self.requesting.has_unsent:  # else the person said something that it had not read when it finished
+                self.requesting.say(await self._checking.finished(summary), SENT_BACK)
             return
         self._count_idle("It neither called for anything nor finished, several times in a row.")
 
@@ -313,7 +296,7 @@ class Run:
         if verdict is not None and verdict.is_end:
             raise Stuck(verdict.words)
         if verdict is not None:
-            self._say(verdict.words, STUCK)
+            self.requesting.say(verdict.words, STUCK)
 
     async def _wrap_up(self, spent: str) -> None:
         """Have the model sum up, without further calls: what was paid for is not thrown away."""
@@ -321,12 +304,12 @@ class Run:
             raise BudgetSpent(
                 f"The budget does not hold a turn and the summary behind it ({spent}). The model was not asked."
             )
-        self._take_in_unsent()
+        self.requesting.take_in_unsent()
         if not self.meter.may_sum_up(self.requesting.next_request(may_call=False)):
             raise BudgetSpent(f"The budget was spent ({spent}), and does not hold a summary; none was asked for.")
-        self._say(WRAP_UP_NOW.replace("{what}", spent), WRAP_UP)
+        self.requesting.say(WRAP_UP_NOW.replace("{what}", spent), WRAP_UP)
         try:
-            response = await self._ask(may_call=False)
+            response = await self.requesting.respond(may_call=False)
         except ModelError as error:
             raise BudgetSpent(f"The budget was spent ({spent}); there is no summary: {error}") from error
         summary = "\n".join(message.text for message in response.messages if message.text)

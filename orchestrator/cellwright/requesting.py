@@ -1,6 +1,6 @@
 """How a model is asked: a request is made of the history, recorded, sent, and its response counted.
 
-Flows in: the history, what goes with every request, a meter. Flows out: whole responses, with a record of each request and of what
+Flows in: the history, what the model is told besides, what goes with every request, a meter. Flows out: whole responses, with a record of each request and of what
 came of it; how many there were, and what they took. Decided here: that a request is on disk before it is sent; that one which the
 server found too long is made again with less, where less is to be had; by whose price each is counted; and that one for a summary
 of the history is made only where the budget holds it.
@@ -15,11 +15,11 @@ from cellwright.budget import Meter
 from cellwright.conversation import PRICE, Conversation
 from cellwright.errors import ModelError
 from cellwright.estimate import tokens_of_request
-from cellwright.history import History
+from cellwright.history import History, user_item
 from cellwright.meanwhile import heard_as, request_record
 from cellwright.model.base import AskedOtherwise, Heard, Item, Model, Request, Response, Usage
 from cellwright.place import Recording
-from cellwright.progress import Noted, OnProgress, TurnArrived, TurnStarted
+from cellwright.progress import Noted, OnProgress, Told, TurnArrived, TurnStarted
 from cellwright.record import records
 from cellwright.record.records import Purpose
 from cellwright.shortening import Shortening
@@ -70,18 +70,37 @@ class Requesting:
             ask=self._summary,
             record=journal.append,
         )
+        self._unsent: list[Item] = []
+        """What the model is told with the next request, after the answers to its calls."""
         self._cautions: set[str] = set()
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the model is told something that it has not been sent yet."""
+        return bool(self._unsent)
+
+    def say(self, text: str, topic: str) -> None:
+        """Tell the model something with the next request, in a message of its own; the topic is one of `TOLD`."""
+        self._journal.append(records.Note(topic=topic, text=text))
+        self._unsent.append(user_item(text))
+        self._tell(Told(text))
+
+    def take_in_unsent(self) -> None:
+        """Have the history say what the model is told next: from now on it is a part of every request."""
+        self._history.say(*self._unsent)
+        self._unsent.clear()
+
     def next_request(self, *, may_call: bool) -> Request:
-        """Return the request that would be made now, of the whole history."""
+        """Return the request of the whole history as it stands; what was not taken in is not in it."""
         return self._request(self._history.items, may_call=may_call)
 
     async def respond(self, *, may_call: bool) -> Response:
-        """Ask with the whole history, or with what is left of it where that is too long; return the response.
+        """Take in what is unsent, then ask with the whole history, or with what is left of it where that is too long.
 
         Raises:
             ModelError: There is none.
         """
+        self.take_in_unsent()
         if may_call:  # behind the last words there is nothing that a shorter history would be good for
             await self._shortening.before_request(tokens_of_request(self._request((), may_call=True)))
         while True:
