@@ -106,7 +106,7 @@ class Run:
         self._history = begun.history.copy() if begun else History(user_item(task))
         told = briefing(session.spec, terms.languages, terms.sending, terms.checks, people=self._asks)
         self._instructions = (begun and begun.instructions) or told.instructions
-        self._tools = told.tools + ((asking_tool.TOOL,) if self._asks else ())
+        self._tools = told.tools
         self._shortening = Shortening(
             self._history,
             pictures=terms.sending.pictures,
