@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cellwright.model import asking_tool
 from cellwright.model.base import Item
 from cellwright.model.tools import instructions_for, tools_for
 from cellwright.sandbox.base import Spec
@@ -54,4 +55,4 @@ def briefing(
         browser=spec.browser,
         prompts=sending.prompts,
     )
-    return Briefing(instructions, tools)
+    return Briefing(instructions, (*tools, asking_tool.TOOL) if people else tools)

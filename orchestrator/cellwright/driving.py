@@ -88,10 +88,7 @@ class Run:
         self.requesting = Requesting(
             model,
             self._history,
-            Briefing(
-                (begun and begun.instructions) or told.instructions,
-                told.tools + ((asking_tool.TOOL,) if self._asks else ()),
-            ),
+            Briefing((begun and begun.instructions) or told.instructions, told.tools),
             sending=terms.sending,
             meter=self.meter,
             journal=session.journal,

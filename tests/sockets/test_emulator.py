@@ -11,6 +11,7 @@ import openai
 import pytest
 import pytest_asyncio
 
+from cellwright.emulator.faults import PlannedFault
 from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
 from cellwright.errors import EnvironmentMissing
@@ -187,6 +188,36 @@ async def test_expectation_that_is_not_met_is_refused_and_shows_what_came(post: 
     assert error["code"] == "script_expectation_failed"
     assert "expected '1'" in error["message"]
     assert "two" in error["message"]
+
+
+CALLS_BADLY = (
+    "malformed_arguments",
+    "arguments_not_object",
+    "no_code",
+    "extra_argument",
+    "unknown_tool",
+    "one_bad_call",
+)
+
+
+@pytest.mark.parametrize("fault", CALLS_BADLY)
+async def test_expectation_is_not_held_against_the_answer_to_a_call_of_a_fault(
+    post: Post, server: Emulator, fault: str
+):
+    server.play(SCRIPT.with_faults([PlannedFault(fault, 2)]))
+    history = [TASK, *(first := await first_output(post)), answered(first[-1], "1")]
+    faulty = await first_output(post, input=history)
+    calls = [item for item in faulty if item["type"] == "function_call"]
+    history += [*faulty, *(answered(call, "It cannot be used.") for call in calls)]
+    (_, said) = await first_output(post, input=history)
+    assert said["content"][0]["text"] == "Done."
+
+
+async def test_expectation_that_is_not_met_is_told_before_a_fault_of_its_turn(post: Post, server: Emulator):
+    server.play(SCRIPT.with_faults([PlannedFault("malformed_arguments", 2)]))
+    first = await first_output(post)
+    answer = await post(input=[TASK, *first, answered(first[-1], "two")])
+    assert answer.json()["error"]["code"] == "script_expectation_failed"
 
 
 async def test_image_can_be_expected(post: Post, server: Emulator):

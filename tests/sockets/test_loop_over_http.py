@@ -39,7 +39,7 @@ async def emulator() -> AsyncIterator[Emulator]:
 @pytest.fixture
 def played(emulator: Emulator) -> Play:
     async def play(script: str, **more) -> tuple[Outcome, Emulator]:
-        emulator.play(Script.parse(script))
+        emulator.play(Script.parse(script, form=more.pop("form", "markdown")))
         model = ResponsesModel("m", base_url=emulator.base_url, api_key="k", asking=more.pop("asking", QUICK))
         try:
             return await run("Do it.", model=model, backend=FakeBackend(), **more), emulator
@@ -190,6 +190,21 @@ async def test_script_of_the_documentation_plays_as_it_stands(played: Play):
     script = page.partition("````markdown\n")[2].partition("````\n")[0]
     outcome, _ = await played(script)
     assert (outcome.status, outcome.summary) == ("done", "It has 10 letters; in capitals it is CELLWRIGHT.")
+
+
+async def test_yaml_script_of_the_documentation_is_played_to_its_end_as_it_stands(played: Play):
+    page = (Path(__file__).parents[2] / "docs/emulator.md").read_text(encoding="utf-8")
+    script = page.partition("```yaml\n")[2].partition("```\n")[0]
+    outcome, server = await played(script, form="yaml")
+    assert (outcome.status, outcome.summary) == ("done", "It has 10 letters; in capitals it is CELLWRIGHT.")
+    assert [seen.fault for seen in server.seen] == [
+        None,
+        "rate_limited",
+        "rate_limited",
+        "malformed_arguments",
+        None,
+        None,
+    ]
 
 
 async def test_every_line_that_a_script_may_have_is_documented():

@@ -44,7 +44,7 @@ async def asked(
     server: FaultyServer, retrying: Retrying = QUICK, heard: list[Heard] | None = None, *, streams: bool = True
 ) -> Response:
     asking = Asking(retrying=retrying, streams=streams)
-    model = ResponsesModel("m", base_url=server.base_url, api_key="k", asking=asking)
+    model = ResponsesModel("m", base_url=server.base_url, api_key="any-key-does", asking=asking)
     try:
         return await model.respond(ASKED, [].append if heard is None else heard.append)
     finally:
@@ -76,6 +76,20 @@ async def test_what_passes_is_asked_about_again(server: FaultyServer, what: str,
 async def test_response_that_arrived_before_the_connection_was_cut_is_not_asked_for_again(server: FaultyServer) -> None:
     assert (await asked(server.has(Fault("drop")))).messages[0].text == "Hi."
     assert len(server.came) == 1
+
+
+async def test_stream_that_is_cut_in_the_middle_is_said_to_have_broken_off_and_not_to_be_out_of_reach(
+    server: FaultyServer,
+) -> None:
+    cut = Fault("drop", after=5)
+    with pytest.raises(ModelError) as caught:
+        await asked(server.has(*[cut] * QUICK.attempts))
+    assert str(caught.value) == (
+        "The model server broke off: the connection was lost after part of the response had come, which is thrown away (peer closed "
+        "connection without sending complete message body (incomplete chunked read)). Usually a passing fault of the server, or one that "
+        "speaks another dialect. It was asked 3 times. What was executed before is recorded, and nothing was executed because of this "
+        "request. Try again."
+    )
 
 
 async def test_stream_that_falls_silent_is_asked_for_again(server: FaultyServer) -> None:
@@ -134,7 +148,7 @@ async def test_each_try_and_what_was_waited_is_in_the_journal(server: FaultyServ
     outcome = await driven(model)
     records = read_run(outcome.run_dir).records
     notes = [record.text for record in records if isinstance(record, Note) and record.topic == "retry"]
-    assert ["status 503" in notes[0], "could not be reached" in notes[1] or "broke off" in notes[1]] == [True, True]
+    assert ["status 503" in notes[0], "broke off" in notes[1]] == [True, True]
     assert len(notes) == 2
     (response,) = [record for record in records if isinstance(record, ModelResponse)]
     assert response.waited_ms >= 20

@@ -10,6 +10,9 @@ from tests.able_server import AbleServer
 from typer.testing import CliRunner
 
 from cellwright.cli import main
+from cellwright.emulator.rules import ServerRules
+from cellwright.emulator.script import Script
+from cellwright.emulator.server import Emulator
 from cellwright.errors import ModelError
 from cellwright.model.probe import picture_of, probe
 from cellwright.model.profile import BUILT_IN, Profile
@@ -80,6 +83,28 @@ async def test_picture_that_is_taken_in_an_answer_and_not_shown_is_sent_after_it
     async with Blind(ABLE) as server:
         findings = await probe("m", base_url=server.base_url, api_key="k")
     assert findings.profile.tool_images == "follow_up"
+
+
+async def seen_of(script: str, rules: ServerRules | None = None) -> dict[str, tuple[str, str]]:
+    async with Emulator(Script.parse(script, name="s.md"), rules=rules) as server:
+        findings = await probe("m", base_url=server.base_url, api_key="any-key-does")
+    return {seen.part: (seen.verdict, seen.saw) for seen in findings.seen}
+
+
+async def test_refusal_that_tells_of_the_script_says_nothing_of_what_the_server_can_do() -> None:
+    seen = await seen_of("Hello.")
+    over = ("unknown", "not found out: 400: s.md has 1 turn, and turn 2 was asked for")
+    assert (seen["chaining"], seen["encrypted_reasoning"]) == (over, over)
+    assert ("no", over[1]) not in seen.values()
+
+
+async def test_pictures_that_are_refused_in_a_tools_answer_are_said_to_be_in_the_servers_words() -> None:
+    told = "Invalid value: 'input_image'. Supported values are: 'input_text'"
+    verdict, saw = (await seen_of("Hello.", ServerRules(images_in_tools=False)))["tool_images"]
+    assert (verdict, saw) == (
+        "follow_up",
+        f"refused in a tool's answer: 400: {told}; after it the colour was not named",
+    )
 
 
 async def test_server_that_answers_nothing_is_an_error_and_nothing_is_kept() -> None:

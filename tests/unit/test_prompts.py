@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from cellwright.asking import Presets
 from cellwright.cli import main
 from cellwright.errors import UsageError
 from cellwright.loop import run
 from cellwright.model.tools import instructions_for, tools_for
+from cellwright.people import People
 from cellwright.prompts.templates import NAMES, check_prompts, filled, read_prompts
 from cellwright.sandbox.base import Spec
 from cellwright.terms import Sending
@@ -164,3 +166,22 @@ async def test_the_command_shows_what_a_run_with_the_same_options_sends(tmp_path
     await run("Do it.", model=model, backend=FakeBackend())
     assert json.loads(shown("--json"))["instructions"] == model.requests[0].instructions
     assert json.loads(shown("--json"))["tools"] == list(model.requests[0].tools)
+
+
+@pytest.mark.slow
+async def test_the_command_shows_what_a_run_sends_whose_questions_have_an_answer() -> None:
+    model = ScriptedModel([says("Done.")])
+    await run("Do it.", model=model, backend=FakeBackend(), people=People(asking=Presets(["Yes."])))
+    sent = json.loads(shown("--json", "--answer", "Yes."))
+    assert sent == {"instructions": model.requests[0].instructions, "tools": list(model.requests[0].tools)}
+    assert [tool["name"] for tool in sent["tools"]] == ["exec_py", "exec_js", "ask_user"]
+    assert "── tool ask_user\n\nAsk the user one question" in shown("--answer", "Yes.")
+
+
+@pytest.mark.slow
+def test_the_command_shows_ask_user_where_somebody_sits_at_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+    for is_there in (True, False):
+        monkeypatch.setattr("cellwright.cli.at_terminal.is_there", lambda is_there=is_there: is_there)
+        names.append([tool["name"] for tool in json.loads(shown("--json"))["tools"]])
+    assert names == [["exec_py", "exec_js", "ask_user"], ["exec_py", "exec_js"]]

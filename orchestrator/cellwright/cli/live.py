@@ -72,8 +72,9 @@ class Live:
             case Arriving():
                 self._arriving(progress.delta)
             case AskedAgain():
+                thrown_away = " What was shown of the response is thrown away." if self._item is not None else ""
                 self._seen, self._item = 0, None
-                self._page.line(plain(progress.reason), "yellow")
+                self._page.line(f"{plain(progress.reason)}{thrown_away}", "yellow")
             case TurnArrived():
                 self._item = None
                 total = f"{progress.total.total_tokens:,} in all{_money(progress.cost)}"

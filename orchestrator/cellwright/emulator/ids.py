@@ -62,6 +62,12 @@ def place_of(history: Iterable[Item], known: Mapping[str, int]) -> Place:
     return Place(turns, conversation or first)
 
 
+def is_of_fault(word: str) -> bool:
+    """Return whether an id is that of an item or a call of a response that came before its turn."""
+    match = _ID.match(word)
+    return match is not None and "f" in match[3]
+
+
 def reasoning_of(item_id: str) -> str | None:
     """Return the id of the reasoning that an item must be sent back with; None when there was none."""
     match = _ID.match(item_id)

@@ -1,8 +1,9 @@
-"""How much a model server may send for one request.
+"""How much a model server may send for one request, and what it is called when less comes than it began to send.
 
 Flows in: responses of an HTTP client, before their bodies are read. Flows out: the same, which break off where there is
-too much of them. Decided here: how much that is; and that nothing is taken that comes packed, since none is asked for
-and a few bytes could be unpacked to any size.
+too much of them, or the connection is lost. Decided here: how much that is; that nothing is taken that comes packed,
+since none is asked for and a few bytes could be unpacked to any size; and that a server which began to answer was
+reached, whatever became of the connection.
 """
 
 from __future__ import annotations
@@ -34,11 +35,17 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         came = 0
-        async for chunk in self._stream:
-            came += len(chunk)
-            if came > MOST_BYTES:
-                raise BrokenOff(f"it sent more than {MOST_BYTES} bytes for one response")
-            yield chunk
+        try:
+            async for chunk in self._stream:
+                came += len(chunk)
+                if came > MOST_BYTES:
+                    raise BrokenOff(f"it sent more than {MOST_BYTES} bytes for one response")
+                yield chunk
+        except httpx2.TimeoutException:
+            raise
+        except httpx2.TransportError as error:
+            after = "after part of the response had come, which is thrown away" if came else "before the response came"
+            raise BrokenOff(f"the connection was lost {after} ({str(error) or type(error).__name__})") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

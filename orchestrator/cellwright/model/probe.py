@@ -3,7 +3,7 @@
 Flows in: a server and a model. Flows out: a `Profile`, and of each part what was seen. Decided here: the questions,
 each one small request that is bounded in time and alone has one thing in it that a server may not know; that what is
 not merely taken but shown to work counts (a word that a chained conversation must remember, the colour of a picture);
-and that what could not be found out stays as it was believed before.
+and that what could not be found out, since a script had no answer for it say, stays as it was believed before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import item_from
 from cellwright.model.limiter import limiter_of
 from cellwright.model.profile import Profile, ToolImages, place_of, profile_of
-from cellwright.model.refusals import Words
+from cellwright.model.refusals import Words, code_of, is_of_script
 from cellwright.model.responses import client_for
 from cellwright.model.retrying import BrokenOff, GaveUp, Tries
 
@@ -209,13 +209,14 @@ class _Probe:
         """What is seen counts most; else what is taken, in the answer rather than after it."""
         saw = [way for way, reply in replies.items() if reply.is_taken and _COLOUR in reply.text.lower()]
         took = [way for way, reply in replies.items() if reply.is_taken]
-        unknown = any(reply.verdict == "unknown" for reply in replies.values())
-        if not took and unknown:
-            self._tell("tool_images", self._profile.tool_images, "not found out", is_unknown=True)
+        unknown = next((reply for reply in replies.values() if reply.verdict == "unknown"), None)
+        if not took and unknown is not None:
+            self._tell("tool_images", self._profile.tool_images, f"not found out: {unknown.said}", is_unknown=True)
             return
         way: ToolImages = (saw or took or ["none"])[0]
         refused = next((reply.said for reply in replies.values() if reply.verdict == "refused"), "")
-        told = f"the colour was {'named' if saw else 'not named'}" if took else refused
+        named = f"the colour was {'named' if saw else 'not named'}"
+        told = named if not refused else f"refused in a tool's answer: {refused}; after it {named}" if took else refused
         self._profile = replace(self._profile, tool_images=way)
         self._tell("tool_images", way, told)
 
@@ -285,6 +286,7 @@ class _Probe:
         except GaveUp as gave_up:
             said = self._words.what(gave_up.cause).partition("status ")[2] or self._words.what(gave_up.cause)
             refused = isinstance(gave_up.cause, openai.APIStatusError) and not gave_up.may_pass
+            refused = refused and not is_of_script(code_of(gave_up.cause))
             return _Reply("refused" if refused else "unknown", said=said[:_SAID_CHARS])
         return _Reply("taken", text=_text(got.value), body=got.value)
 

@@ -118,3 +118,8 @@ def code_of(error: Exception) -> str | None:
         if status in (400, 413, 422) and _TOO_LONG.search(str(error.message)):
             return "context_length_exceeded"
     return str(code)[:100] if code is not None else None
+
+
+def is_of_script(code: str | None) -> bool:
+    """Return whether an error tells of an emulator's script, and so nothing of what the server can do."""
+    return code is not None and (code == "script" or code.startswith("script_"))

@@ -16,6 +16,7 @@ from cellwright.model.base import Delta, Usage
 from cellwright.plain import plain
 from cellwright.progress import (
     Arriving,
+    AskedAgain,
     CellEnded,
     CellStarted,
     CellWrote,
@@ -89,6 +90,17 @@ def test_what_came_in_pieces_is_not_shown_twice():
 
 def test_code_that_did_not_arrive_in_pieces_is_shown_when_it_is_executed():
     assert "python\n│ a = 1\n│ b = 2\n" in shown(CellStarted("python", "a = 1\nb = 2"))
+
+
+def test_what_was_shown_of_a_response_that_is_asked_for_again_is_said_to_be_thrown_away():
+    again = AskedAgain("It broke off.")
+    page = shown(TurnStarted(1, 20), again, Arriving(Delta("text", "m", "I loo")), again, again)
+    assert page.splitlines()[1:-1] == [
+        "It broke off.",
+        "I loo",
+        "It broke off. What was shown of the response is thrown away.",
+        "It broke off.",
+    ]
 
 
 def test_pictures_are_named_by_their_path_in_the_run(tmp_path: Path):
