@@ -1,7 +1,7 @@
 """A task of fifteen turns, each with a screenshot: our loop, and the guide's around `POST /execute`, at one model server.
 
-Flows in: nothing. Flows out: rows: seconds, requests, kilobytes and tokens of pictures. Decided here: that the guide's loop chains by
-`previous_response_id`, which sends the least that it can; that both have a session which is ready, and each its own page, which is
+Flows in: nothing. Flows out: rows: seconds, requests, kilobytes and tokens of pictures. Decided here: that both ask in the way that sends
+the least, chained by `previous_response_id` and not streamed; that both have a session which is ready, and each its own page, which is
 another one at each turn; and that tokens of pictures are those which the model reads, whether they were sent with this request or
 are kept by the server.
 """
@@ -110,6 +110,7 @@ def _emulator() -> Iterator[str]:
 async def _ours(base_url: str) -> Took:
     from cellwright.loop import drive  # noqa: PLC0415 - loads openai: 0.5 s
     from cellwright.model import sent  # noqa: PLC0415
+    from cellwright.model.asking import Asking  # noqa: PLC0415
     from cellwright.model_server import model_at  # noqa: PLC0415
     from cellwright.session import Session  # noqa: PLC0415
 
@@ -119,7 +120,7 @@ async def _ours(base_url: str) -> Took:
         bodies.append(len(json.dumps(body)))
 
     with tempfile.TemporaryDirectory(prefix="cellwright-bench-") as runs:
-        model = model_at("m", base_url=base_url, api_key="k")
+        model = model_at("m", base_url=base_url, api_key="k", asking=Asking(chains=True, streams=False))
         sent.observers.append(see)
         try:
             async with Session.open(driver="loop", task=_TASK, model=model.name, runs=Path(runs)) as session:
