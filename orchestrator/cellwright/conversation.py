@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from cellwright.answer import InputItem, answer, said
 from cellwright.endings import Refused, ResponseUnusable, RunEnded
 from cellwright.history import Answer, History, user_item
-from cellwright.model.base import Call, Item, Response, Usage, item_from
+from cellwright.model.base import Call, Item, Response, Usage, as_offered, item_from
 from cellwright.record import Run, StoredCell
 from cellwright.record.records import (
     CellOpened,
@@ -169,6 +169,8 @@ class _Reading:
         """Cells without an end of their own, executed again since the last response."""
         self._after: list[Item] = []
         self._instructions: str | None = None
+        self._custom_tools = True
+        """Whether such were offered last; where the record does not say what was offered, a call of one counts as it came."""
         self._sums_up = False
         self._wrap_up: Item | None = None
         """What the model was told last when it was to wrap up; in runs of earlier versions nothing of it is recorded."""
@@ -205,6 +207,8 @@ class _Reading:
                 told = self._wrap_up is not None and record.input[-1:] == (digest_of(self._wrap_up),)
                 self._wraps_up = self._sums_up and told
                 said_then = parameters.get("instructions")
+                if isinstance(tools := parameters.get("tools"), list) and tools:
+                    self._custom_tools = any(isinstance(tool, dict) and tool.get("type") == "custom" for tool in tools)
                 self._instructions = said_then if isinstance(said_then, str) else None
             case ModelResponse(turn=turn, response=raw):
                 self._turns = turn
@@ -260,7 +264,7 @@ class _Reading:
         return None if self._last is None or self._is_over or self._was_steered else last_words_of(self._last)
 
     def _respond(self, raw: JsonValue) -> None:
-        response = _response_from(raw)
+        response = _response_from(raw, custom_tools=self._custom_tools)
         try:
             check_usable(response)
             check_ids(response.calls, self._history)
@@ -327,8 +331,9 @@ def is_lost(cell: StoredCell) -> bool:
     return cell.closed is None or cell.closed.status == "sandbox_lost"
 
 
-def _response_from(raw: JsonValue) -> Response:
+def _response_from(raw: JsonValue, *, custom_tools: bool) -> Response:
     body = raw if isinstance(raw, dict) else {}
     output = body.get("output")
-    items = tuple(item_from(item) for item in (output if isinstance(output, list) else []) if isinstance(item, dict))
+    came = [item_from(item) for item in (output if isinstance(output, list) else []) if isinstance(item, dict)]
+    items = as_offered(came, custom_tools=custom_tools)
     return Response(str(body.get("id")), str(body.get("status") or "completed"), items, Usage(), raw=raw)

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from cellwright.budget import Budget
+from cellwright.conversation import conversation_of
 from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
 from cellwright.loop import Outcome, run
@@ -90,6 +91,17 @@ async def test_custom_tools_are_called_with_the_code_itself(played: Play, stream
     assert {item["type"] for item in answers} == {"custom_tool_call_output"}
     assert answers[-1]["output"] == [{"type": "input_text", "text": "42"}]
     assert len(answers) == (1 if chains else 2)
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+async def test_custom_call_of_a_tool_that_was_offered_as_a_function_is_never_executed(played: Play, streams: bool):
+    script = "turns:\n- custom_call: {name: exec_py, input: log(1)}\n- say: Done.\n"
+    outcome, _ = await played(script, form="yaml", asking=replace(QUICK, streams=streams))
+    assert (outcome.status, outcome.cells) == ("failed", 0)
+    assert outcome.reason == "The model used a tool that was not offered: custom_tool_call."
+    begun = conversation_of(read_run(outcome.run_dir))
+    assert begun.calls == (), "nor when the run goes on"
+    assert [item["type"] for item in begun.history] == ["message"]
 
 
 async def test_every_request_is_stateless_and_carries_the_instructions(played: Play):

@@ -9,7 +9,7 @@ run ours to resume and fork. Words of the API (`call_id`, `arguments`, `phase`) 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -210,6 +210,16 @@ def item_from(raw: Item) -> ResponseItem:
             return _message(raw)
         case kind:
             return OtherItem(str(kind), raw)
+
+
+def as_offered(items: Iterable[ResponseItem], *, custom_tools: bool) -> tuple[ResponseItem, ...]:
+    """Return items of which a call of a custom tool is a call only where such tools were offered; else it is of a tool that was not."""
+    return tuple(
+        OtherItem("custom_tool_call", item.raw)
+        if isinstance(item, Call) and item.raw.get("type") == "custom_tool_call" and not custom_tools
+        else item
+        for item in items
+    )
 
 
 def usage_from(response: JsonValue) -> Usage:

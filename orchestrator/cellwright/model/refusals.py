@@ -1,8 +1,8 @@
 """What a model server's refusal means, in words.
 
 Flows in: an error of the SDK's. Flows out: a `ModelError`: what happened, what it usually means, what is left, what to
-do. Decided here: those words; that the key is never among them; and which servers' words for "too long" are the API's
-`context_length_exceeded`.
+do. Decided here: those words; that the key is never among them, unless it is too short to be one; and which servers'
+words for "too long" are the API's `context_length_exceeded`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from cellwright.errors import ModelError
 
 NO_KEY: Final = "not-needed"
 """What the SDK is given for a server that wants no key; it insists on one."""
+_KEY_CHARS: Final = 8
+"""Shortest key that is kept out of messages: a shorter one is none (`k`, `none`), and would tear other words apart."""
 _KEY: Final = re.compile(r"\b(sk|sess)-[A-Za-z0-9_*.-]{6,}")
 _MESSAGE_CHARS: Final = 800
 _LEFT: Final = "What was executed before is recorded, and nothing was executed because of this request."
@@ -75,7 +77,7 @@ class Words:
 
     def without_key(self, text: str) -> str:
         """Return a text of the server's, bounded, without the key or anything that looks like one."""
-        if self.key and self.key != NO_KEY:
+        if len(self.key) >= _KEY_CHARS and self.key != NO_KEY:
             text = text.replace(self.key, "********")
         return _KEY.sub("********", text)[:_MESSAGE_CHARS].rstrip(" .")
 

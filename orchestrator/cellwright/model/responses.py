@@ -3,7 +3,7 @@
 Flows in: a `Request`. Flows out: deltas while the response arrives, then the whole of it; or a `ModelError`. Decided
 here: what a request has besides its input; that the history is sent whole, and nothing is stored anywhere, unless
 chaining is asked for; when the same is sent in another way: whole after all where the server has forgotten, without a
-picture that it refused. A credential never gets into a message.
+picture that it refused; that a custom tool which was not offered as one is not called. A credential never gets into a message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cellwright.errors import UsageError
 from cellwright.model import sent
 from cellwright.model.arriving import UNREADABLE, Arriving, events_of, response_from
 from cellwright.model.asking import Asking, merged
-from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Retried
+from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Retried, as_offered
 from cellwright.model.bounded import HEADERS, bound
 from cellwright.model.chain import Chain
 from cellwright.model.limiter import current, limiter_of
@@ -142,7 +142,9 @@ class ResponsesModel:
                         gave_up.cause, tries=gave_up.tries, waited_s=waited_s, may_pass=gave_up.may_pass
                     ) from None
                 continue
-            return self._taken(request, replace(got.value, waited_ms=round((waited_s + got.waited_s) * 1000)))
+            items = as_offered(got.value.items, custom_tools=self._asking.custom_tools)
+            waited_ms = round((waited_s + got.waited_s) * 1000)
+            return self._taken(request, replace(got.value, items=items, waited_ms=waited_ms))
 
     async def close(self) -> None:
         """Close its connections."""

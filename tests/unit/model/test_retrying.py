@@ -151,6 +151,17 @@ async def test_each_further_try_is_told_without_the_key() -> None:
     assert asked.heard == [Retried(said)]
 
 
+@pytest.mark.parametrize("key", ["", "k", "none", "no key!", "not-needed"])
+def test_a_word_that_stands_for_no_key_tears_no_message_apart(key: str) -> None:
+    said = f"an incomplete chunked read, none of it packed {key}"
+    assert Words("m", "http://h/v1", key).without_key(said) == said.rstrip()
+
+
+@pytest.mark.parametrize("key", ["8 chars!", "a1b2c3d4", "sk-abcdefghijk", "a.key+of(several)*kinds"])
+def test_a_key_of_eight_characters_or_more_is_in_no_message(key: str) -> None:
+    assert Words("m", "http://h/v1", key).without_key(f"Key {key} (x{key}y).") == "Key ******** (x********y)"
+
+
 @pytest.mark.parametrize(
     ("headers", "wait_s"),
     [
