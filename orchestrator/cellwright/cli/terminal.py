@@ -32,9 +32,17 @@ _PUSHED: Final = object()
 def is_there() -> bool:
     """Whether a person can be asked at this process's terminal."""
     try:
-        return sys.stdin.isatty() and sys.stderr.isatty()
+        return sys.stdin.isatty() and sys.stderr.isatty() and _is_in_front()
     except ValueError:  # closed
         return False
+
+
+def _is_in_front() -> bool:
+    """Whether the terminal is this process's to ask at: one that a shell runs in the background would be stopped for it."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:  # it is a terminal, and stops nobody
+        return True
 
 
 class Terminal:
@@ -70,6 +78,8 @@ class Terminal:
 
     async def _asked(self, prompt: str, before: str) -> object:
         """Return the line, None, or that something else is asked first."""
+        if not _is_in_front():
+            return None
         try:
             if before:
                 shown = folded(plain(before), columns(self._console))
