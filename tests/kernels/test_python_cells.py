@@ -34,6 +34,7 @@ def test_the_namespace_holds_little_that_is_ours(kernel):
         "__builtins__",
         "__name__",
         "_dh",
+        "ask_user",
         "asyncio",
         "contextvars",
         "display",
