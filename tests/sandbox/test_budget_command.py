@@ -52,7 +52,7 @@ def test_spent_run_sums_up_and_goes_on_with_a_larger_budget(tmp_path: Path) -> N
     assert (spent["cost"], spent["reason"]) == (0, "The budget was spent (1 turn).")
     status, page = cellwright("resume", spent["run_id"], "--rerun", "all", "--emulate", str(script), "--max-turns", "9")
     assert status == 0
-    assert "── turn 3 of 9\n" in page
+    assert "── turn 3 of 11\n" in page, "two were had, and nine are allowed from now on"
     assert "\nIt is 42.\n" in page
     status, cost = cellwright("show", spent["run_id"], "--cost", "--json")
     ledger = json.loads(cost)
