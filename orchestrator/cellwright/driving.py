@@ -145,7 +145,7 @@ class Run:
             await self._wrap_up(spent)
         if news is not None:
             self.requesting.say(news, BUDGET)
-        response = await self._steering.unless_stopped(self.requesting.respond(may_call=True))
+        response = await self.requesting.respond(may_call=True)
         check_usable(response)
         check_ids(response.calls, self._history)
         self._history.respond(item.raw for item in response.items)

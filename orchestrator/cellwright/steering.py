@@ -65,7 +65,7 @@ class Steering:
         self._goes.set()
 
     def stop(self, reason: str = "It was stopped by a person.") -> None:
-        """End the run in order before its next act, as `cancelled`; neither a request nor a question of the model's is waited for."""
+        """End the run in order before its next act, as `cancelled`; a question of the model's is asked no longer."""
         self._stop = reason
         self._stopped.set()
         self._goes.set()

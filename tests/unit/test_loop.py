@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from cellwright.errors import ModelError, SandboxUnavailable, UsageError
 from cellwright.loop import Outcome, run
 from cellwright.model.base import OnDelta, Request, Response
 from cellwright.progress import CellEnded, CellStarted, Progress, RunStarted
-from cellwright.steering import Steering
 from cellwright.testing.clock import FakeClock
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, call, calls, refuses, response, says
@@ -230,15 +228,10 @@ async def test_seconds_are_counted_by_the_clock():
 class HangsModel(ScriptedModel):
     """Plays its responses, and answers nothing after them."""
 
-    def __init__(self, turns: Sequence[Response | Exception]) -> None:
-        super().__init__(turns)
-        self.hangs = asyncio.Event()
-
     async def respond(self, request: Request, on_delta: OnDelta) -> Response:
         try:
             return await super().respond(request, on_delta)
         except ModelError:
-            self.hangs.set()
             return await asyncio.Future()
 
 
@@ -249,16 +242,6 @@ async def test_run_ends_with_its_seconds_while_the_server_answers_nothing():
     assert "had not answered when the time of this task was up (0.1 s)" in str(outcome.reason)
     failed = [record for record in journal(outcome) if record["type"] == "model_failed"]
     assert [record["reason"] for record in failed] == [outcome.reason]
-
-
-async def test_stop_does_not_wait_for_a_server_that_answers_nothing():
-    model, steering = HangsModel([calls("log(1)")]), Steering()
-    running = asyncio.ensure_future(run("Do it.", model=model, steering=steering, backend=FakeBackend()))
-    async with asyncio.timeout(10):
-        await model.hangs.wait()
-        steering.stop("Enough.")
-        outcome = await running
-    assert (outcome.status, outcome.reason, outcome.cells) == ("cancelled", "Enough.", 1)
 
 
 async def test_run_ends_while_the_server_answers_nothing_to_the_request_for_a_summary(monkeypatch: pytest.MonkeyPatch):
