@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Generator
 
 import httpx2
@@ -21,7 +22,7 @@ from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
 
 
-class Front:
+class Front(ABC):
     """Answers `POST /v1/responses`, while its `async with` block lasts."""
 
     def __init__(self) -> None:
@@ -60,8 +61,9 @@ class Front:
         self.requests.append(body)
         return await self.answer(body)
 
+    @abstractmethod
     async def answer(self, body: dict[str, JsonValue]) -> HttpResponse:
-        raise NotImplementedError
+        """Return what one request is answered with."""
 
 
 class BeforeEmulator(Front):

@@ -9,7 +9,7 @@ it is complete; and that code which comes as plain text looks like the arguments
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final, Literal, cast
 
 import openai
@@ -111,6 +111,19 @@ class Arriving:
 
     def _arguments(self, item_id: str, piece: str) -> Delta:
         return Delta("arguments", item_id, piece, self._names.get(item_id, ""))
+
+
+async def stream_from(
+    client: openai.AsyncOpenAI, body: Mapping[str, JsonValue]
+) -> openai.AsyncStream[ResponseStreamEvent]:
+    """Ask, and return the stream that is the answer. Raises what the SDK raises."""
+    return await client.post(
+        "/responses",
+        cast_to=ApiResponse,
+        body=body,
+        stream=True,
+        stream_cls=openai.AsyncStream[ResponseStreamEvent],
+    )
 
 
 async def events_of(stream: openai.AsyncStream[ResponseStreamEvent]) -> AsyncGenerator[ResponseStreamEvent]:

@@ -21,12 +21,10 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import openai
-from openai.types.responses import Response as ApiResponse
-from openai.types.responses import ResponseStreamEvent
 from pydantic import JsonValue
 
 from cellwright.model import sent
-from cellwright.model.arriving import UNREADABLE, Arriving, events_of
+from cellwright.model.arriving import UNREADABLE, Arriving, events_of, stream_from
 from cellwright.model.asking import Asking, Retrying
 from cellwright.model.base import item_from
 from cellwright.model.limiter import limiter_of
@@ -310,13 +308,7 @@ class _Probe:
         self._requests += 1
         arriving = Arriving(lambda _: None)
         async with _in_time():
-            stream = await self._client.post(
-                "/responses",
-                cast_to=ApiResponse,
-                body=body,
-                stream=True,
-                stream_cls=openai.AsyncStream[ResponseStreamEvent],
-            )
+            stream = await stream_from(self._client, body)
             async with stream, aclosing(events_of(stream)) as events:
                 async for event in events:
                     arriving.take(event)

@@ -24,12 +24,11 @@ from urllib.parse import urlsplit
 import httpx2
 import openai
 from openai.types.responses import Response as ApiResponse
-from openai.types.responses import ResponseStreamEvent
 from pydantic import JsonValue
 
 from cellwright.errors import UsageError
 from cellwright.model import sent
-from cellwright.model.arriving import UNREADABLE, Arriving, events_of, response_from
+from cellwright.model.arriving import UNREADABLE, Arriving, events_of, response_from, stream_from
 from cellwright.model.asking import Asking, merged
 from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Retried, as_offered
 from cellwright.model.bounded import HEADERS, bound
@@ -204,13 +203,7 @@ class ResponsesModel:
         arriving = Arriving(on_delta)
         try:
             async with asyncio.timeout(idle_s) as quiet:
-                stream = await self._client.post(
-                    "/responses",
-                    cast_to=ApiResponse,
-                    body=body,
-                    stream=True,
-                    stream_cls=openai.AsyncStream[ResponseStreamEvent],
-                )
+                stream = await stream_from(self._client, body)
                 async with stream, aclosing(events_of(stream)) as events:
                     async for event in events:
                         arriving.take(event)
