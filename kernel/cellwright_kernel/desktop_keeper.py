@@ -88,6 +88,8 @@ class DesktopKeeper:
         self._display = ""
         """Its name; it stays, since the kernels know it."""
         self._last: Screenshot | None = None
+        self._begun: asyncio.Task[Screenshot] | None = None
+        """Of what the last cell left, until somebody asks for it."""
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
         self._is_watching = False
         self.usable = Usable(lambda: self._is_watching and self._is_ending)
@@ -181,17 +183,27 @@ class DesktopKeeper:
             finally:
                 self.usable.set()
 
-    @property
-    def screen_changed(self) -> bool:
-        """False only when nothing was drawn since the last screenshot."""
-        return self._desktop.changed
+    def cell_ended(self) -> bool:
+        """Return whether anything was drawn since the last screenshot, and begin one if so: it will be asked for at once."""
+        self._begun = None
+        if self._desktop.changed:
+            self._begun = asyncio.ensure_future(self.screenshot())
+            self._begun.add_done_callback(_forgive)
+            return True
+        return False
 
-    async def screenshot(self) -> Screenshot:
+    async def screenshot(self, *, as_cell_left_it: bool = False) -> Screenshot:
         """Take a picture of the whole desktop; when nothing was drawn since the last one it costs nothing.
+
+        Args:
+            as_cell_left_it: Take the one that was begun when the last cell ended, unless somebody has had that.
 
         Raises:
             NotUp: the display is gone, or did not answer and was ended.
         """
+        if as_cell_left_it and self._begun is not None:
+            begun, self._begun = self._begun, None
+            return await begun
         taking = asyncio.ensure_future(self._desktop.screenshot(self._last))
         try:
             await asyncio.wait({taking}, timeout=_PICTURE_S)
@@ -238,6 +250,8 @@ class DesktopKeeper:
 
     async def stop(self) -> None:
         """End browser, bus and desktop, in this order."""
+        if self._begun is not None:
+            self._begun.cancel()
         if self._browser is not None:
             await self._browser.stop()
         await self._clipboard.stop()
@@ -295,7 +309,7 @@ class DesktopKeeper:
         await self._clipboard.stop()
         await self._desktop.stop()
         self._desktop = self._new_desktop(display)
-        self._last = None
+        self._last = self._begun = None
         await self._desktop.start()
         await self._bus.open(display)
         await self._clipboard.start(display)
@@ -304,6 +318,12 @@ class DesktopKeeper:
 
     def _new_desktop(self, display: str | None = None) -> Desktop:
         return Desktop(self._settings, self._folder, self._environment, display=display)
+
+
+def _forgive(begun: asyncio.Task[Screenshot]) -> None:
+    """Let one fail that perhaps nobody asks for; who does is told."""
+    if not begun.cancelled():
+        begun.exception()
 
 
 async def _never() -> None:

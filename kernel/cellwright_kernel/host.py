@@ -148,15 +148,15 @@ class Host:
         missing = (*self._starting.result(), *self._problems)
         return Ready(ready=not missing, missing=missing, versions=self._versions)
 
-    async def screenshot(self) -> Screenshot:
-        """Take a screenshot.
+    async def screenshot(self, *, as_cell_left_it: bool) -> Screenshot:
+        """Take a screenshot, or the one that was begun when the last cell ended.
 
         Raises:
             NotUp: there is no desktop, or it is gone.
         """
         if self._desktop is None:
             raise NotUp("This sandbox was made without a desktop; there is no screen.")
-        return await self._desktop.screenshot()
+        return await self._desktop.screenshot(as_cell_left_it=as_cell_left_it)
 
     async def _start_and_keep(self, group: asyncio.TaskGroup) -> None:
         self._starting = group.create_task(self._start())
@@ -224,7 +224,7 @@ class Host:
             return True
         # once the answer is out: a look takes 0.07 ms
         asyncio.get_running_loop().call_later(_ANSWERED_S, self._looking.set)
-        return self._desktop.screen_changed
+        return self._desktop.cell_ended()
 
     def _new_desktop(self, folder: Path) -> DesktopKeeper:
         from cellwright_kernel.desktop_keeper import DesktopKeeper  # noqa: PLC0415 - needs Pillow and Xlib

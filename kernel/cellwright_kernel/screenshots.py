@@ -89,8 +89,9 @@ class Screenshots:
 
 
 def _picture(pictures: Pictures, known: Screenshot | None) -> Screenshot:
-    image = pictures.take()
-    digest = hashlib.sha256(image.tobytes()).hexdigest()
-    if known is not None and known.pixels_sha256 == digest:
-        return known
-    return Screenshot(png.encode(image), image.width, image.height, digest)
+    with pictures.strips() as strips:
+        pixels = hashlib.sha256()
+        encoded = png.encode(strips, lambda strip: pixels.update(strip.tobytes()))
+        width, height = strips.size
+    taken = Screenshot(encoded, width, height, pixels.hexdigest())
+    return known if known is not None and known.pixels_sha256 == taken.pixels_sha256 else taken

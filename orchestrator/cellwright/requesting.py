@@ -16,7 +16,7 @@ from cellwright.conversation import PRICE, Conversation
 from cellwright.errors import ModelError
 from cellwright.estimate import tokens_of_request
 from cellwright.history import History, user_item
-from cellwright.meanwhile import heard_as, request_record
+from cellwright.meanwhile import RequestRecords, heard_as
 from cellwright.model.base import AskedOtherwise, Heard, Item, Model, Request, Response, Usage
 from cellwright.place import Recording
 from cellwright.progress import Noted, OnProgress, Told, TurnArrived, TurnStarted
@@ -70,6 +70,7 @@ class Requesting:
             ask=self._summary,
             record=journal.append,
         )
+        self._request_records = RequestRecords()
         self._unsent: list[Item] = []
         """What the model is told with the next request, after the answers to its calls."""
         self._cautions: set[str] = set()
@@ -123,7 +124,7 @@ class Requesting:
         self._counts(self._model.name)  # which one stands in for which changes between two requests, too
         self._tell(TurnStarted(turn, turn + self._meter.turns_left, sums_up=sums_up))
         parameters = self._model.parameters(request)
-        self._journal.append(request_record(turn, self._model.name, parameters, request, purpose))
+        self._journal.append(self._request_records.of(turn, self._model.name, parameters, request, purpose))
         began = time.monotonic()
         try:
             async with self._meter.in_time(is_last=sums_up and purpose is None):
@@ -144,7 +145,9 @@ class Requesting:
     def _heard(self, heard: Heard, turn: int, request: Request, purpose: Purpose | None) -> None:
         if isinstance(heard, AskedOtherwise):
             self._counts(heard.model)
-        kept, told = heard_as(heard, turn, request, purpose)
+        kept, told = heard_as(
+            heard, lambda model, parameters: self._request_records.of(turn, model, parameters, request, purpose)
+        )
         for record in kept:
             self._journal.append(record)
         self._tell(told)

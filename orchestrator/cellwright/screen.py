@@ -52,15 +52,15 @@ class Screen:
             changed: False when the kernel host says that nothing was drawn since its last screenshot.
         """
         if changed or self._in_doubt or self._tag is None or self._of is not self._lease.sandbox:
-            self._begin(after_cell)
+            self._begin(after_cell, as_cell_left_it=True)
             self._later = asyncio.get_running_loop().call_later(_RESTS_S, self._again, after_cell)
 
     def _again(self, number: int) -> None:
         if self._taking is None or self._taking.done():
             self._begin(number)
 
-    def _begin(self, number: int) -> None:
-        self._taking = asyncio.ensure_future(self._take(number))
+    def _begin(self, number: int, *, as_cell_left_it: bool = False) -> None:
+        self._taking = asyncio.ensure_future(self._take(number, as_cell_left_it=as_cell_left_it))
 
     async def taken(self) -> None:
         """Wait until the screenshot that is being taken, if one is, was taken; none is begun after that."""
@@ -75,14 +75,14 @@ class Screen:
         """Somebody else was given a screenshot: for the kernel host that is now the last one."""
         self._in_doubt = True
 
-    async def _take(self, number: int) -> None:
+    async def _take(self, number: int, *, as_cell_left_it: bool) -> None:
         """Keep a screenshot, if it shows anything new; what a reader can't tell from there being none is noted."""
         if not self._lease.lives:
             self._none("The sandbox had ended.", number)
             return
         sandbox, self._in_doubt = self._lease.sandbox, False
         try:
-            taken = await sandbox.door.screenshot(self._tag)
+            taken = await sandbox.door.screenshot(self._tag, as_cell_left_it=as_cell_left_it)
         except CellwrightError as error:
             self._none(str(error), number)
             self._in_doubt = True

@@ -30,6 +30,7 @@ async def test_a_picture_has_the_pixels_of_the_screen_and_a_region_those_of_its_
     assert not grabber._is_refused
     assert (whole.size, whole.getpixel((150, 100))) == ((1440, 1000), (0xC0, 0x20, 0x10))
     assert whole.tobytes() == expected.tobytes()
+    assert b"".join(strip.tobytes() for strip in grabber.strips()) == expected.tobytes()
     assert grabber.grab((90, 40, 31, 17)).tobytes() == expected.crop((90, 40, 121, 57)).tobytes()
     grabber.close()
     display.close()
@@ -40,6 +41,7 @@ async def test_without_shared_memory_the_picture_is_the_same(bare_desktop: Deskt
     shared, other = Grabber(display), Grabber(display)
     other._is_refused = True
     assert other.grab().tobytes() == shared.grab().tobytes()
+    assert [strip.tobytes() for strip in other.strips()] == [strip.tobytes() for strip in shared.strips()]
     assert other.grab((5, 6, 70, 80)).tobytes() == shared.grab((5, 6, 70, 80)).tobytes()
     assert other._memory is None
     shared.close()

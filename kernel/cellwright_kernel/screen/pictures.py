@@ -1,6 +1,6 @@
 """Pictures of the screen, for whoever has a way to the display.
 
-Flows in: a way to borrow an X connection. Flows out: PIL images. Decided here: that the memory shared with the X server
+Flows in: a way to borrow an X connection. Flows out: PIL images, and strips. Decided here: that the memory shared with the X server
 is kept from one picture to the next for as long as the connection is the same one; and what a process uses that has no
 connection of its own yet.
 """
@@ -19,6 +19,7 @@ from Xlib.error import ConnectionClosedError, DisplayError, XError
 
 from cellwright_kernel.hung_up import has_hung_up
 from cellwright_kernel.screen.grab import Grabber
+from cellwright_kernel.screen.strips import Strips
 
 
 class Lender(Protocol):
@@ -51,14 +52,29 @@ class Pictures:
             ValueError: the region is not within the screen.
             Exception: what the lender raises when the display does not answer.
         """
+        with self._grabbing() as grabber:
+            picture = grabber.grab(region)
+        if region is None and self.keeps_last:
+            self.last = picture.copy()  # the caller may draw on its own
+        return picture
+
+    @contextmanager
+    def strips(self) -> Iterator[Strips]:
+        """Take the whole screen for the block, a few rows at a time, which costs less; nobody else takes one meanwhile.
+
+        Raises:
+            Exception: what the lender raises when the display does not answer.
+        """
+        with self._grabbing() as grabber:
+            yield grabber.strips()
+
+    @contextmanager
+    def _grabbing(self) -> Iterator[Grabber]:
         with self._lender.use() as display:
             if self._grabber is None or self._of is not display:
                 self._forget()
                 self._of, self._grabber = display, Grabber(display)
-            picture = self._grabber.grab(region)
-        if region is None and self.keeps_last:
-            self.last = picture.copy()  # the caller may draw on its own
-        return picture
+            yield self._grabber
 
     def _forget(self) -> None:
         if self._grabber is not None:

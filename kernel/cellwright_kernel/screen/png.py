@@ -1,6 +1,6 @@
-"""A PIL image -> PNG, for speed.
+"""A picture -> PNG, for speed.
 
-Flows in: an image. Flows out: PNG bytes that decode to the same pixels. Decided here: rows unfiltered and deflated by
+Flows in: a PIL image, or strips. Flows out: PNG bytes that decode to the same pixels. Decided here: rows unfiltered and deflated by
 ISA-L, where a screen has few colours and long runs; rows filtered by `Sub` where that came out too large to be a
 screen.
 
@@ -16,54 +16,64 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Final
 
 from isal import isal_zlib
 from PIL import Image, ImageChops
 
+from cellwright_kernel.screen.strips import Strips
+
+OnStrip = Callable[[Image.Image], None]
 _COLOUR_TYPES: Final = {"L": 0, "RGB": 2, "RGBA": 6}
 _OTHERS_LEVEL: Final = 1
 _NONE, _SUB = 0, 1
-_STRIP_ROWS: Final = 32
 _PHOTO: Final = 0.25
 """Of the raw size; what deflates to more is no screen of text and areas."""
 
 
-def encode(image: Image.Image) -> bytes:
-    """Return the image as PNG.
+def encode(picture: Image.Image | Strips, on_strip: OnStrip = lambda _: None) -> bytes:
+    """Return the picture as PNG.
 
     Args:
-        image: At least one pixel, in a mode that PNG knows.
+        picture: At least one pixel, in a mode that PNG knows.
+        on_strip: Gets each strip once, from top to bottom, where there are strips: to fetch it again would cost as much.
     """
-    if image.mode not in _COLOUR_TYPES:
-        file = io.BytesIO()
-        image.save(file, "PNG", compress_level=_OTHERS_LEVEL)
-        return file.getvalue()
-    data = _deflated(image, _NONE)
-    if len(data) > _PHOTO * image.width * image.height * len(image.getbands()):
-        data = min(data, _deflated(_differences(image), _SUB), key=len)
-    head = struct.pack(">IIBBBBB", image.width, image.height, 8, _COLOUR_TYPES[image.mode], 0, 0, 0)
+    if isinstance(picture, Image.Image):
+        if picture.mode not in _COLOUR_TYPES:
+            file = io.BytesIO()
+            picture.save(file, "PNG", compress_level=_OTHERS_LEVEL)
+            return file.getvalue()
+        picture = Strips.of(picture)
+    width, height = picture.size
+    data = _deflated(picture, _NONE, on_strip)
+    if len(data) > _PHOTO * width * height * len(picture.mode):
+        data = min(data, _deflated(picture, _SUB, lambda _: None), key=len)
+    head = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[picture.mode], 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
 
 
-def _deflated(image: Image.Image, row_filter: int) -> bytes:
-    """Deflate the rows, each behind the number of its filter, a strip at a time.
+def _deflated(strips: Strips, row_filter: int, on_strip: OnStrip) -> bytes:
+    """Deflate the rows, each behind the number of its filter.
 
-    Pillow pads each row with one zero byte, and that byte stands just where the next row's filter does. A strip stays
-    in the processor's cache and in memory that the process has: for a whole screen at once, 13 MB were fetched from the
-    Linux kernel and given back by each cell, which took as long as all the rest (16 ms of CPU instead of 9).
+    Pillow pads each row with one zero byte, and that byte stands just where the next row's filter does. For a whole
+    screen at once, 13 MB were fetched from the Linux kernel and given back by each cell, which took as long as all the
+    rest (16 ms of CPU instead of 9).
     """
-    stride = image.width * len(image.getbands()) + 1
+    stride = strips.size[0] * len(strips.mode) + 1
+    left = strips.size[1]
     deflate = isal_zlib.compressobj(1)
     parts = [deflate.compress(bytes([row_filter]))]
-    for top in range(0, image.height, _STRIP_ROWS):
-        bottom = min(image.height, top + _STRIP_ROWS)
-        rows = bytearray(image.crop((0, top, image.width, bottom)).tobytes("raw", image.mode, stride, 1))
+    for strip in strips:
+        on_strip(strip)
+        shown = strip if row_filter == _NONE else _differences(strip)
+        rows = shown.tobytes("raw", strips.mode, stride, 1)
+        left -= strip.height
         if row_filter != _NONE:
-            rows[stride - 1 :: stride] = bytes([row_filter]) * (bottom - top)
-        if bottom == image.height:
-            del rows[-1]
-        parts.append(deflate.compress(rows))
+            marked = bytearray(rows)
+            marked[stride - 1 :: stride] = bytes([row_filter]) * strip.height
+            rows = bytes(marked)
+        parts.append(deflate.compress(rows if left else rows[:-1]))
     return b"".join((*parts, deflate.flush()))
 
 

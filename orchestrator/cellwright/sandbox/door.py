@@ -1,9 +1,8 @@
 """The way into a sandbox: HTTP to the kernel host, over whatever socket the backend made.
 
 Flows in: requests of the session. Flows out: events and answers of the kernel host, each checked against the wire
-types before anyone sees it. Decided here: how large a line, a screenshot and a file from inside may be, how long its
-silence is believed and how long an answer may take in all, however it drips, and that anything else than a well-formed
-answer means the sandbox is lost.
+types before anyone sees it. Decided here: how large a screenshot and a file from inside may be, how long its silence is
+believed and how long an answer may take in all, however it drips, and that no answer in order means the sandbox is lost.
 """
 
 from __future__ import annotations
@@ -13,20 +12,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
 import httpx2
-from pydantic import TypeAdapter, ValidationError
 
 from cellwright.errors import BadPath, FileMissing, KernelEnded, SandboxLost, UsageError
+from cellwright.sandbox.answers import bounded, cell_events, checked, checked_files, limited
 from cellwright.sandbox.refusals import raise_refusal, sentence_of
 from cellwright.sandbox.tunnel import Tunnel, TunnelRefused, open_tunnel
 from cellwright.sandbox.unix_transport import UnixTransport
 from cellwright.secrets import NONE, Secrets
 from cellwright.secrets.events import without_values
 from cellwright_kernel.wire import (
-    EVENT,
     Channel,
     ClosedEvent,
     Event,
@@ -54,20 +52,12 @@ PICTURES_S: Final = 20.0
 """Seconds that a comparison of two pictures may take; of two screens, 0.1."""
 FILE_S: Final = 60.0
 """Seconds that a file or a listing may take; 512 MiB need three."""
-LINE_BYTES: Final = 96 * 1024**2
-"""Largest event: 64 MiB of kept text as base64, and room around it."""
-CELL_BYTES: Final = 256 * 1024**2
-"""Everything that one cell may send through the door."""
 FILE_BYTES: Final = 512 * 1024**2
 PATH_CHARS: Final = 4096
 """Longest path below the sandbox's home, as the Linux kernel has it; a kernel host may list longer ones."""
 SCREEN_BYTES: Final = 64 * 1024**2
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
-_FILES: Final = TypeAdapter(list[FileInfo])
-
-
-_Answer = TypeVar("_Answer", Ready, KernelConnection, PictureDifference)
 
 
 class Door:
@@ -107,7 +97,7 @@ class Door:
         params = {"timeout_s": str(timeout_s)}
         silence_s = timeout_s + SILENCE_S
         async with self.request("GET", "/ready", params=params, silence_s=silence_s, whole_s=silence_s) as response:
-            return _checked(Ready, await bounded(response, 1024**2))
+            return checked(Ready, await bounded(response, 1024**2))
 
     async def execute(self, request: Execute) -> AsyncIterator[Event]:
         """Post a cell and yield its events as they arrive; the last one is a `ClosedEvent`.
@@ -171,7 +161,7 @@ class Door:
         """Return what a Jupyter client must know of a kernel, which is started if there is none."""
         path = f"/kernels/{language}/connection"
         async with self.request("GET", path, silence_s=RESTART_S, whole_s=RESTART_S) as response:
-            return _checked(KernelConnection, await bounded(response, 4096))
+            return checked(KernelConnection, await bounded(response, 4096))
 
     @asynccontextmanager
     async def tunnel(
@@ -197,17 +187,19 @@ class Door:
                 f"The kernel host opened no tunnel (status {error.status}): {self.secrets.hide(error.said)}"
             ) from error
 
-    async def screenshot(self, known: str | None = None) -> tuple[bytes, str] | None:
+    async def screenshot(self, known: str | None = None, *, as_cell_left_it: bool = False) -> tuple[bytes, str] | None:
         """Take a screenshot of the whole desktop.
 
         Args:
             known: The tag of the last screenshot, if there was one.
+            as_cell_left_it: Take the one that the kernel host began when the last cell ended, where it did.
 
         Returns:
             PNG bytes and the tag of these pixels; None when they are still those of `known`.
         """
         headers = {"If-None-Match": known} if known else {}
-        async with self.request("GET", "/screen.png", headers=headers, whole_s=ANSWER_S) as response:
+        params = {"as-cell-left-it": ""} if as_cell_left_it else {}
+        async with self.request("GET", "/screen.png", headers=headers, params=params, whole_s=ANSWER_S) as response:
             if known and response.status_code == httpx2.codes.NOT_MODIFIED:
                 return None
             png, tag = await bounded(response, SCREEN_BYTES), response.headers.get("ETag", "")[:200]
@@ -220,14 +212,14 @@ class Door:
         body = pair.model_dump_json().encode()
         path = "/pictures/difference"
         async with self.request("POST", path, content=body, silence_s=PICTURES_S, whole_s=PICTURES_S) as response:
-            return _checked(PictureDifference, await bounded(response, 1024**2))
+            return checked(PictureDifference, await bounded(response, 1024**2))
 
     async def list_files(self, path: str = "") -> list[FileInfo]:
         """Return the files below a folder of the sandbox's home."""
         if len(path) > PATH_CHARS:
             raise _no_path(path)
         async with self.request("GET", "/files", params={"path": path}, whole_s=FILE_S) as response:
-            listed = _checked_list(await bounded(response, 16 * 1024**2))
+            listed = checked_files(await bounded(response, 16 * 1024**2))
         if not self.secrets:
             return listed
         return [info.model_copy(update={"path": self.secrets.hide(info.path)}) for info in listed]
@@ -254,7 +246,7 @@ class Door:
             await bounded(response, 4096)
 
     def _events(self, response: httpx2.Response, *, is_unfinished: bool = False) -> AsyncIterator[Event]:
-        events = _cell_events(response)
+        events = cell_events(response)
         if not self.secrets:
             return events
         return without_values(events, self.secrets.hider, is_unfinished=is_unfinished)
@@ -323,78 +315,3 @@ def _file_url(path: str) -> str:
 
 def _no_path(path: str) -> BadPath:
     return BadPath(f"{path[:100]!r} is no path below the sandbox's home. Nothing was done.")
-
-
-async def _cell_events(response: httpx2.Response) -> AsyncIterator[Event]:
-    """Yield events, the last of them a `ClosedEvent` and the only one.
-
-    The stream is read to its end before that is yielded: a stream that is left costs the connection, 0.7 ms a cell.
-    """
-    closed: ClosedEvent | None = None
-    async for line in _lines(response):
-        if closed is not None:
-            raise SandboxLost("The kernel host went on after it had closed a cell.")
-        event = _event(line)
-        if isinstance(event, ClosedEvent):
-            closed = event
-        else:
-            yield event
-    if closed is None:
-        raise SandboxLost("The kernel host ended a cell's stream without closing the cell.")
-    yield closed
-
-
-async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """Split a bounded stream at newlines; httpx2's own splitter knows no longest line."""
-    rest = bytearray()
-    async for chunk in limited(response, CELL_BYTES):
-        rest += chunk
-        if len(rest) > LINE_BYTES:
-            raise SandboxLost("The kernel host sent a line without end.")
-        if b"\n" not in chunk:
-            continue
-        *whole, last = bytes(rest).split(b"\n")
-        rest = bytearray(last)
-        for line in whole:
-            if line:
-                yield line
-
-
-async def limited(response: httpx2.Response, limit: int) -> AsyncIterator[bytes]:
-    """Yield a body's bytes; `SandboxLost` where they are too many."""
-    size = 0
-    async for chunk in response.aiter_raw():
-        size += len(chunk)
-        if size > limit:
-            raise SandboxLost(f"The kernel host sent more than {limit} bytes.")
-        yield chunk
-
-
-async def bounded(response: httpx2.Response, limit: int) -> bytes:
-    """Return a body, as `limited` yields it."""
-    return b"".join([chunk async for chunk in limited(response, limit)])
-
-
-def _event(line: bytes) -> Event:
-    try:
-        return EVENT.validate_json(line)
-    except ValidationError as error:
-        raise SandboxLost(f"The kernel host said what no kernel host says: {_first(error)}.") from error
-
-
-def _checked(kind: type[_Answer], data: bytes) -> _Answer:
-    try:
-        return kind.model_validate_json(data)
-    except ValidationError as error:
-        raise SandboxLost(f"The kernel host gave a malformed answer: {_first(error)}.") from error
-
-
-def _checked_list(data: bytes) -> list[FileInfo]:
-    try:
-        return _FILES.validate_json(data)
-    except ValidationError as error:
-        raise SandboxLost(f"The kernel host gave a malformed list of files: {_first(error)}.") from error
-
-
-def _first(error: ValidationError) -> str:
-    return str(error.errors(include_url=False, include_input=False)[0]["msg"])

@@ -15,7 +15,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from cellwright.errors import CellwrightError
-from cellwright.sandbox.door import ANSWER_S, Door, bounded
+from cellwright.sandbox.answers import bounded
+from cellwright.sandbox.door import ANSWER_S, Door
 from cellwright_kernel.wire_https import (
     HTTPS_ANSWER_BYTES,
     HTTPS_CELL_BYTES,
