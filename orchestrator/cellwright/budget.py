@@ -3,7 +3,8 @@
 Flows in: a `Budget`, each request before it is made with what its response said that it used, each cell as it begins. Flows out: why the
 next one may not begin, as half a sentence; and, once for each thing that is counted, how much of it is left. Decided here: what counts;
 that the response which sums up when the budget is spent isn't a turn of it, but that its tokens and its money are kept back for it; when a
-request that is not answered is given up; and how much the next request is taken to cost: nothing of it in the server's cache, and an answer as long as the longest so far.
+request that is not answered is given up; how much the next request is taken to cost: nothing of it in the server's cache, and an answer as
+long as the longest so far; and that the server is told how long it may be, where what is left holds no more.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ ANSWER_TOKENS: Final = 3_000
 """The answers to its calls are taken to have at least so many: a few pictures of the screen, or a long text."""
 LAST_WORDS_S: Final = 60.0
 """Seconds that the response which sums up has at least, when those of the budget are spent."""
+LEAST_OUTPUT: Final = 16
+"""The API takes no smaller limit of a response."""
+_ANY_OUTPUT: Final = 32_768
+"""Beyond this no limit is named: of one that is more than its model can write, a server may say that it is too large."""
 _TOLD_TOKENS: Final = 200
 """Of a message between two turns: how much is left, or that nothing is."""
 
@@ -174,12 +179,36 @@ class Meter:
 
     def may_sum_up(self, request: Request) -> bool:
         """Return whether the request for a summary fits into what was kept back for it."""
-        return self._fits(self._known.expected(request) + _TOLD_TOKENS, self._longest_output) is None
+        return self._breaks(*self._with_last_words(request, self._longest_output)) is None
 
     def may_shorten(self, request: Request) -> bool:
         """Return whether a summary of the history, made with such a request, fits besides the turn and the end behind it."""
-        put_in = self._known.expected(request) + _TOLD_TOKENS
-        return self._fits(2 * put_in, 2 * self._longest_output, put_in) is None
+        return self._breaks(*self._with_summary(request, self._longest_output)) is None
+
+    def most_output(self, request: Request, *, ends: bool, shortens: bool) -> int | None:
+        """Return how many tokens a response may have so that it, and what has to follow it, stay within the budget.
+
+        Args:
+            request: What is asked.
+            ends: It asks for the last words.
+            shortens: It asks for a summary that takes the place of a part of the history.
+
+        Returns:
+            At least `LEAST_OUTPUT`; None where tokens and money are not counted, or where so much is left that no limit is named.
+        """
+        if self.budget.tokens is None and self.budget.money is None:
+            return None
+        asks = self._with_last_words if ends else self._with_summary if shortens else self._with_turn
+        least, beyond = LEAST_OUTPUT, _ANY_OUTPUT
+        if self._breaks(*asks(request, beyond)) is None:
+            return None
+        while beyond - least > 1:
+            between = (least + beyond) // 2
+            if self._breaks(*asks(request, between)) is None:
+                least = between
+            else:
+                beyond = between
+        return least
 
     def took(self, request: Request, response: Response) -> None:
         """Count what a response says that it used; of a server that says nothing, what it is taken to have used."""
@@ -189,7 +218,8 @@ class Meter:
             used = Usage(self._known.expected(request), output)
         answers = self._known.learn(request, response, used)
         self._longest_answers = max(self._longest_answers, answers)
-        self._longest_output = max(self._longest_output, used.output_tokens)
+        if response.status == "completed":  # one that was cut off says nothing of how long the last words are
+            self._longest_output = max(self._longest_output, used.output_tokens)
         self.tokens += used.total_tokens
         self._is_known = self._is_known and self.price is not None and self.price.of_said(response.usage) is not None
         if self._counts_as is not None:
@@ -223,18 +253,28 @@ class Meter:
         """Say what a turn, and the summary that may have to follow it, would break; None when both fit."""
         if self.budget.tokens is None and self.budget.money is None:
             return None
-        put_in = self._known.expected(request) + _TOLD_TOKENS
-        after = put_in + self._longest_output + self._longest_answers + _TOLD_TOKENS
-        return self._fits(put_in, self._longest_output, after)
+        return self._breaks(*self._with_turn(request, self._longest_output))
 
-    def _fits(self, put_in: int, put_out: int, summed_up: int | None = None) -> str | None:
-        """Say what a request of so many tokens would break; with one that sums up behind it, where its input is given."""
-        budget, tokens, money = self.budget, put_in + put_out, self._at_most(put_in, put_out)
-        if summed_up is not None:
-            tokens, money = tokens + summed_up + put_out, money + self._at_most(summed_up, put_out)
-        if budget.tokens is not None and self.tokens + tokens > budget.tokens:
+    def _with_turn(self, request: Request, output: int) -> list[tuple[int, int]]:
+        """Return what a turn puts in and out, and after it the last words, that its answers are put into, too."""
+        put_in = self._known.expected(request) + _TOLD_TOKENS
+        return [(put_in, output), (put_in + output + self._longest_answers + _TOLD_TOKENS, self._longest_output)]
+
+    def _with_last_words(self, request: Request, output: int) -> list[tuple[int, int]]:
+        return [(self._known.expected(request) + _TOLD_TOKENS, output)]
+
+    def _with_summary(self, request: Request, output: int) -> list[tuple[int, int]]:
+        """Return what a summary of the history puts in and out, and after it a turn and the last words: as if nothing became shorter."""
+        put_in, longest = self._known.expected(request) + _TOLD_TOKENS, self._longest_output
+        return [(put_in, output), (put_in, longest), (put_in + longest, longest)]
+
+    def _breaks(self, *asked: tuple[int, int]) -> str | None:
+        """Say what requests of so many tokens, put in and out, would break together; None where they fit."""
+        budget = self.budget
+        tokens = self.tokens + sum(put_in + put_out for put_in, put_out in asked)
+        if budget.tokens is not None and tokens > budget.tokens:
             return f"one more turn could exceed {budget.tokens:,} tokens, of which {self.tokens:,} are used"
-        if budget.money is not None and self._money + money > budget.money:
+        if budget.money is not None and self._money + sum(self._at_most(*one) for one in asked) > budget.money:
             return f"one more turn could exceed {dollars(budget.money)}, of which {dollars(self._money)} is spent"
         return None
 

@@ -146,6 +146,10 @@ class Run:
         if news is not None:
             self.requesting.say(news, BUDGET)
         response = await self.requesting.respond(may_call=True)
+        if self.requesting.cut_off_at is not None:
+            await self._wrap_up(
+                f"the last response was cut off at {self.requesting.cut_off_at:,} tokens: no more is left"
+            )
         check_usable(response)
         check_ids(response.calls, self._history)
         self._history.respond(item.raw for item in response.items)

@@ -2,13 +2,14 @@
 
 Flows in: the history, what the model is told besides, what goes with every request, a meter. Flows out: whole responses, with a record of each request and of what
 came of it; how many there were, and what they took. Decided here: that a request is on disk before it is sent; that one which the
-server found too long is made again with less, where less is to be had; by whose price each is counted; and that one for a summary
+server found too long is made again with less, where less is to be had; that a response may be no longer than the budget holds; by whose price each is counted; and that one for a summary
 of the history is made only where the budget holds it.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from cellwright.briefing import Briefing
 from cellwright.budget import Meter
@@ -56,6 +57,8 @@ class Requesting:
         """Tokens of all responses so far."""
         self.turns = begun.turns if begun else 0
         """Responses of the model so far."""
+        self.cut_off_at: int | None = None
+        """Tokens after which the last response was cut off, because the budget held no more; absent: it was not."""
         self._model = model
         self._history = history
         self._told = told
@@ -121,6 +124,8 @@ class Requesting:
 
     async def _send(self, request: Request, purpose: Purpose | None = None) -> Response:
         turn, sums_up = self.turns + 1, not request.may_call
+        most = self._meter.most_output(request, ends=sums_up and purpose is None, shortens=purpose == "summary")
+        request = replace(request, most_output=most)
         self._counts(self._model.name)  # which one stands in for which changes between two requests, too
         self._tell(TurnStarted(turn, turn + self._meter.turns_left, sums_up=sums_up))
         parameters = self._model.parameters(request)
@@ -137,6 +142,10 @@ class Requesting:
             records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms, waited_ms=response.waited_ms)
         )
         self.turns = turn
+        is_by_budget = (
+            self._model.parameters(request).get("max_output_tokens") == most
+        )  # else the user's, or the server's own
+        self.cut_off_at = most if response.reason == "max_output_tokens" and is_by_budget else None
         self.usage += response.usage
         self._meter.took(request, response)
         self._tell(TurnArrived(turn, response.usage, self.usage, self._meter.cost))

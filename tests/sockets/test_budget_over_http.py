@@ -10,11 +10,14 @@ import pytest
 import pytest_asyncio
 
 from cellwright.budget import Budget
+from cellwright.emulator.rules import ServerRules
 from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
 from cellwright.ledger import ledger_of
 from cellwright.loop import Outcome, run
+from cellwright.model.asking import Asking
 from cellwright.model.base import Usage
+from cellwright.model_server import model_at
 from cellwright.prices import read_prices
 from cellwright.record import read_run
 from cellwright.record.records import ModelRequest
@@ -74,6 +77,52 @@ async def test_money_stays_within_the_budget_and_the_ledger_comes_to_the_same(em
     assert outcome.usage == Usage(
         total.input_tokens, total.output_tokens, total.cached_tokens, total.reasoning_tokens, total.cache_write_tokens
     )
+
+
+LONG = """
+turns:
+- {python: "log(1)"}
+- {say: "I write much.", python: "log(2)", usage: {output_tokens: 20000}}
+- {say: "It is done.", phase: final_answer}
+wrap_up: {say: "So far, so good."}
+"""
+
+
+async def test_a_response_that_would_break_the_budget_is_cut_off_and_its_code_does_not_run(emulator: Emulator):
+    emulator.play(Script.parse(LONG, form="yaml"))
+    outcome = await run(
+        "Do it.", base_url=emulator.base_url, api_key="k", backend=FakeBackend(), budget=Budget(tokens=20_000)
+    )
+    asked = [one for one in read_run(outcome.run_dir).records if isinstance(one, ModelRequest)]
+    limits = [one.parameters["max_output_tokens"] for one in asked]
+    assert (outcome.status, outcome.summary, outcome.cells) == ("budget", "So far, so good.", 1)
+    assert outcome.usage.total_tokens <= 20_000
+    assert outcome.reason == (
+        f"The budget was spent (the last response was cut off at {limits[1]:,} tokens: no more is left)."
+    )
+    emulator.play(Script.parse(LONG, form="yaml"))
+    again = await gone_on(emulator, outcome.run_dir, Budget(tokens=200_000))
+    assert (again.status, again.cells) == ("done", 1), "what was cut off is asked for again, whole"
+
+
+async def test_a_server_that_takes_no_limit_is_asked_without_from_then_on():
+    script = Script.parse(LONG.replace("20000", "6000"), form="yaml")
+    async with Emulator(script, rules=ServerRules(output_limit=False)) as emulator:
+        outcome = await run(
+            "Do it.", base_url=emulator.base_url, api_key="k", backend=FakeBackend(), budget=Budget(tokens=60_000)
+        )
+        bodies = [body for body in emulator.requests if isinstance(body, dict)]
+    assert (outcome.status, outcome.cells) == ("done", 2)
+    assert ["max_output_tokens" in body for body in bodies] == [True, False, False, False]
+
+
+async def test_a_limit_that_the_user_gave_is_the_users(emulator: Emulator):
+    emulator.play(Script.parse(LONG, form="yaml"))
+    model = model_at("m", base_url=emulator.base_url, api_key="k", asking=Asking(extra={"max_output_tokens": 900}))
+    outcome = await run("Do it.", model=model, backend=FakeBackend(), budget=Budget(tokens=30_000))
+    await model.close()
+    assert (outcome.status, outcome.cells) == ("failed", 1)
+    assert "cut off at its limit of tokens" in (outcome.reason or "")
 
 
 async def test_estimate_of_the_next_request_is_near_to_what_the_server_counts(emulator: Emulator):

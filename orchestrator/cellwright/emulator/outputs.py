@@ -115,6 +115,23 @@ _CALLS: Final[Mapping[str, Callable[[list[Json], str, Conversation], list[JsonVa
 }
 
 
+def within_limit(response: Json, key: str, most: int | None) -> Json:
+    """Return a response that has no more than so many tokens: a longer one is cut off there, its last call half written."""
+    usage = response.get("usage")
+    tokens = usage.get("output_tokens") if isinstance(usage, dict) else None
+    if most is None or not isinstance(usage, dict) or not isinstance(tokens, int) or tokens <= most:
+        return response
+    tokens_in, details = usage.get("input_tokens"), usage.get("output_tokens_details")
+    thought = details.get("reasoning_tokens") if isinstance(details, dict) else None
+    said: Json = {
+        **usage,
+        "output_tokens": most,
+        "output_tokens_details": {"reasoning_tokens": min(thought, most) if isinstance(thought, int) else 0},
+        "total_tokens": most + (tokens_in if isinstance(tokens_in, int) else 0),
+    }
+    return {**response, **_half_written(response, key), "usage": said}
+
+
 def _says(key: str, part: Json, phase: str | None) -> list[JsonValue]:
     return [reasoning(key), message(key, [part], phase)]
 

@@ -67,6 +67,8 @@ class Conversation:
     compacts_from: int | None = None
     """Tokens from which its context is compacted; absent: it never is."""
     is_parallel: bool = True
+    most_output: int | None = None
+    """Tokens that the response may have; absent: any number."""
 
     @property
     def answers(self) -> tuple[Item, ...]:
@@ -110,7 +112,7 @@ def conversation(body: JsonValue, stored: Mapping[str, Stored], rules: ServerRul
     history = (*before.history, *_input(body.get("input"), is_first=not before.history))
     check_items(history, rules, stores=body.get("store") is not False)
     tools = _tools(body.get("tools"), rules)
-    _check_settings(body, history)
+    _check_settings(body, history, rules)
     _check_types(body)
     previous = body.get("previous_response_id")
     asked = Conversation(
@@ -126,6 +128,7 @@ def conversation(body: JsonValue, stored: Mapping[str, Stored], rules: ServerRul
         turns_before=before.turns,
         compacts_from=_compacts_from(body.get("context_management")),
         is_parallel=body.get("parallel_tool_calls") is not False,
+        most_output=most if isinstance(most := body.get("max_output_tokens"), int) else None,
     )
     if rules.context_tokens is not None and asked.tokens > rules.context_tokens:
         refuse(
@@ -204,8 +207,10 @@ def _tool(tool: JsonValue, where: str, rules: ServerRules) -> Tool:
     return Tool(name, is_custom=kind == "custom")
 
 
-def _check_settings(body: dict[str, JsonValue], history: tuple[Item, ...]) -> None:
+def _check_settings(body: dict[str, JsonValue], history: tuple[Item, ...], rules: ServerRules) -> None:
     tokens = body.get("max_output_tokens")
+    if tokens is not None and not rules.output_limit:
+        refuse("Unsupported parameter: 'max_output_tokens'.", code="unsupported_parameter", param="max_output_tokens")
     if isinstance(tokens, int) and tokens < _MIN_OUTPUT_TOKENS:
         refuse(
             f"Invalid 'max_output_tokens': integer below minimum value. Expected a value >= {_MIN_OUTPUT_TOKENS}, but "

@@ -32,6 +32,8 @@ class ServerRules:
     """Whether tools of the type `custom` may be offered."""
     chaining: bool = True
     """Whether responses are stored, so that `previous_response_id` can name one."""
+    output_limit: bool = True
+    """Whether `max_output_tokens` may be given."""
     context_tokens: int | None = None
     """Tokens that a request may have; absent: any number."""
     requests_per_second: float | None = None

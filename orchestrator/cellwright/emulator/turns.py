@@ -14,7 +14,7 @@ from typing import Final
 from cellwright.counted import counted
 from cellwright.emulator.faults import Cut, Effect, OddBody, OddEvents, OddOutput, PlannedFault, Refusal, Slow
 from cellwright.emulator.ids import Place, is_of_fault, new_key, place_of
-from cellwright.emulator.outputs import faulty
+from cellwright.emulator.outputs import faulty, within_limit
 from cellwright.emulator.playing import Json, has_image, has_reasoning, response_for, texts_of
 from cellwright.emulator.protocol import Conversation
 from cellwright.emulator.refusing import Refused
@@ -103,7 +103,7 @@ class Playing:
     def _as_written(self, due: Due, asked: Conversation, cached: int, plan: PlannedFault | None) -> Answer:
         turns = due.place.turns if due.number is None else due.number
         key = new_key(turns, is_fault=False, has_reasoning=has_reasoning(due.turn))
-        return Answer(response_for(due.turn, key, asked, cached), turns, plan)
+        return Answer(within_limit(response_for(due.turn, key, asked, cached), key, asked.most_output), turns, plan)
 
     def _faulty(self, plan: PlannedFault, due: Due, asked: Conversation, cached: int) -> Answer | Refused | None:
         """Return what comes of a fault; None where it does not apply."""

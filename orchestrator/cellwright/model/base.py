@@ -41,6 +41,8 @@ class Request:
     prefix would be lost (`tools_changed`)."""
     authors: Mapping[str, str] = field(default_factory=dict)
     """Which model made a reasoning item, by the item's id, where the run was taken up again: it is not sent to another one."""
+    most_output: int | None = None
+    """Tokens that the response may have, reasoning among them; absent: as many as the model likes."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ from cellwright.model.retrying import BrokenOff, GaveUp, Tries
 from cellwright.model.wire import Wire
 
 _PICTURE: Final = re.compile(r"\bimages?\b|\bpicture", re.IGNORECASE)
+_NO_LIMIT: Final = (
+    "The model server does not take `max_output_tokens` as it was given. It is asked without: a response that is longer than what "
+    "is left of the budget is noticed once it is there."
+)
 _PICTURE_ROUNDS: Final = 2
 """So often is a request made again without pictures that were refused: without the one that is named, then without all new ones."""
 _CONNECT_S: Final = 30.0
@@ -85,6 +89,7 @@ class ResponsesModel:
         self._tries = Tries(self._asking.retrying, limiter_of(str(self._client.base_url), self._asking.per_second))
         self._chain = Chain()
         self._pictures = RefusedPictures()
+        self._takes_limit = True
         self._authors: MutableMapping[str, str] = {} if authors is None else authors
         self._cache_key = f"cellwright-{uuid.uuid4().hex[:16]}"
 
@@ -119,6 +124,8 @@ class ResponsesModel:
             body["previous_response_id"] = previous
         if profile.cache_key:
             body["prompt_cache_key"] = self._cache_key
+        if request.most_output is not None and self._takes_limit:
+            body["max_output_tokens"] = request.most_output
         return merged(body, self._chosen())
 
     async def respond(self, request: Request, on_delta: OnDelta) -> Response:
@@ -133,6 +140,9 @@ class ResponsesModel:
                 if self._has_forgotten(gave_up.cause, body):
                     self._chain.forget()
                     on_delta(self._whole_again(request))
+                elif self._refused_limit(gave_up.cause, body):
+                    self._takes_limit = False
+                    on_delta(AskedOtherwise(self._name, self.parameters(request), _NO_LIMIT))
                 elif rounds < _PICTURE_ROUNDS and self._refused_pictures(gave_up.cause, body, rounds):
                     rounds += 1
                     on_delta(Retried(f"{self._words.what(gave_up.cause)}. It is asked again without that picture."))
@@ -232,6 +242,15 @@ class ResponsesModel:
             return False
         return error.code == "previous_response_not_found" or (
             error.status_code in (400, 404) and "previous_response" in f"{error.param} {error.message}"
+        )
+
+    def _refused_limit(self, error: Exception, body: dict[str, JsonValue]) -> bool:
+        is_ours = "max_output_tokens" in body and "max_output_tokens" not in self._chosen()
+        return (
+            is_ours
+            and isinstance(error, openai.APIStatusError)
+            and error.status_code in (400, 422)
+            and "max_output_tokens" in f"{error.param} {error.message}"
         )
 
     def _whole_again(self, request: Request) -> AskedOtherwise:
