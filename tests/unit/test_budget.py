@@ -156,7 +156,7 @@ def test_however_long_the_model_would_write_the_budget_holds_and_so_does_the_sum
             size += put_out + answers
         if meter.turns:
             most = meter.most_output(asked(size), ends=True, shortens=False)
-            meter.took(asked(size), used(response(), size, 10**6 if most is None else most))
+            meter.took(asked(size), used(response(), size, 32_768 if most is None else most))
             assert meter.tokens <= (budget.tokens or 10**9)
             assert meter._money <= (budget.money or 10**9)
 
