@@ -2,17 +2,20 @@
 
 Flows in: the history, what the model is told besides, what goes with every request, a meter. Flows out: whole responses, with a record of each request and of what
 came of it; how many there were, and what they took. Decided here: that a request is on disk before it is sent; that one which the
-server found too long is made again with less, where less is to be had; by whose price each is counted; and that one for a summary
-of the history is made only where the budget holds it.
+server found too long is made again with less, where less is to be had; by whose price each is counted; that one for a summary
+of the history is made only where the budget holds it; and that one which is given up, because a person stops the run or it is
+interrupted from outside, has failed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from cellwright.briefing import Briefing
 from cellwright.budget import Meter
 from cellwright.conversation import PRICE, Conversation
+from cellwright.endings import Stopped
 from cellwright.errors import ModelError
 from cellwright.estimate import tokens_of_request
 from cellwright.history import History, user_item
@@ -23,6 +26,7 @@ from cellwright.progress import Noted, OnProgress, Told, TurnArrived, TurnStarte
 from cellwright.record import records
 from cellwright.record.records import Purpose
 from cellwright.shortening import Shortening
+from cellwright.steering import Steering
 from cellwright.terms import Sending
 
 
@@ -34,6 +38,7 @@ class Requesting:
         history: What is sent; it is made shorter here where that is due.
         told: What goes with every request.
         sending: How much of the history is sent.
+        steering: By which a person stops the run, and the request at hand with it.
         meter: What counts.
         journal: Where requests and responses are kept.
         on_progress: Gets what happens meanwhile.
@@ -47,6 +52,7 @@ class Requesting:
         told: Briefing,
         *,
         sending: Sending,
+        steering: Steering,
         meter: Meter,
         journal: Recording,
         on_progress: OnProgress,
@@ -59,6 +65,7 @@ class Requesting:
         self._model = model
         self._history = history
         self._told = told
+        self._steering = steering
         self._meter = meter
         self._journal = journal
         self._tell = on_progress
@@ -100,6 +107,7 @@ class Requesting:
 
         Raises:
             ModelError: There is none.
+            Stopped: A person stopped the run before it was there.
         """
         self.take_in_unsent()
         if may_call:  # behind the last words there is nothing that a shorter history would be good for
@@ -128,9 +136,10 @@ class Requesting:
         began = time.monotonic()
         try:
             async with self._meter.in_time(is_last=sums_up and purpose is None):
-                response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
-        except ModelError as error:
-            self._journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
+                asked = self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
+                response = await self._steering.unless_stopped(asked)
+        except (ModelError, Stopped, asyncio.CancelledError) as error:
+            self._journal.append(_failed(turn, error))
             raise
         took_ms = round((time.monotonic() - began) * 1000)
         self._journal.append(
@@ -159,3 +168,14 @@ class Requesting:
             self._cautions.add(caution)
             self._journal.append(records.Note(topic=PRICE, text=caution))
             self._tell(Noted(caution))
+
+
+def _failed(turn: int, error: ModelError | Stopped | asyncio.CancelledError) -> records.ModelFailed:
+    if isinstance(error, ModelError):
+        return records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with)
+    what = "a person stopped the run" if isinstance(error, Stopped) else "the run was interrupted from outside"
+    return records.ModelFailed(
+        turn=turn,
+        reason=f"The model had not answered when {what}, and its answer was given up. What was executed before is recorded. A run that "
+        "is resumed asks again.",
+    )
