@@ -24,6 +24,7 @@ from cellwright.model.responses import ResponsesModel
 from cellwright.progress import Arriving, AskedAgain, Progress, TurnStarted
 from cellwright.record.reader import read_run
 from cellwright.record.records import HistoryShortened, ModelFailed
+from cellwright.record.verdict import verify
 from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
@@ -81,9 +82,11 @@ async def resumed(outcome: Outcome, base_url: str) -> Outcome:
     plan = plan_for(read_run(outcome.run_dir), "safe")
     doing = resume_by_model(outcome.run_dir, plan, Given(), Driving(model=model), backend=FakeBackend())
     try:
-        return await asyncio.wait_for(doing, GUARD_S)
+        again = await asyncio.wait_for(doing, GUARD_S)
     finally:
         await model.close()
+    assert verify(outcome.run_dir).status == "whole"
+    return again
 
 
 def stops_at_turn(steering: Steering, number: int) -> Callable[[Progress], None]:
@@ -255,4 +258,4 @@ async def test_run_that_is_cancelled_from_outside_has_its_request_recorded_as_fa
     recorded = read_run(run_dir)
     reasons = [one.reason for one in recorded.records if isinstance(one, ModelFailed)]
     assert reasons == [STOPPED.replace("a person stopped the run", "the run was interrupted from outside")]
-    assert recorded.status == "cancelled"
+    assert (recorded.status, verify(run_dir).status) == ("cancelled", "whole")
