@@ -2,7 +2,7 @@
 
 Flows in: the model's last words, what the user wants to hold. Flows out: nothing, or what does not hold, in words that go back to
 the model; and the result. Decided here: where in the last words the result stands; that the cheapest check comes first, and the
-next one only when it holds; what of a command's output the model is shown.
+next one only when it holds; what of a command's output the model is shown; that a check is given up when a person stops the run.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Final, Never
+from typing import Any, Final, Never
 
 from pydantic import JsonValue
 
@@ -22,6 +22,7 @@ from cellwright.endings import Finished, NotVerified
 from cellwright.outside import run_command
 from cellwright.place import Recording
 from cellwright.record.records import Note
+from cellwright.steering import Steering
 from cellwright.terms import Checks
 from cellwright.validity import not_valid_in_time
 from cellwright_kernel.wire import Cell, Language, Text
@@ -34,7 +35,7 @@ _SHOWN_CHARS: Final = 4_000
 _FENCED: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
 _GO_ON: Final = "Go on, and finish again when it holds."
 
-Executing = Callable[[str, Language], Awaitable[Cell]]
+Executing = Callable[[str, Language], Coroutine[Any, Any, Cell]]
 """Executes a cell in the run's session."""
 
 
@@ -45,18 +46,27 @@ class Checking:
         checks: What must hold.
         folder: The run's; a command is executed there.
         execute: Executes a cell.
+        steering: By which a person stops the run, and the check at hand with it.
         journal: Where the result is kept, and what knows the values of secrets.
         sent_back: How many answers went back to the model already.
     """
 
     def __init__(
-        self, checks: Checks, *, folder: Path, execute: Executing, journal: Recording, sent_back: int = 0
+        self,
+        checks: Checks,
+        *,
+        folder: Path,
+        execute: Executing,
+        steering: Steering,
+        journal: Recording,
+        sent_back: int = 0,
     ) -> None:
         self.result: JsonValue = None
         """The last result that had the right shape; absent when there is none."""
         self._checks = checks
         self._folder = folder
         self._execute = execute
+        self._steering = steering
         self._journal = journal
         self._sent_back = sent_back
 
@@ -66,6 +76,7 @@ class Checking:
         Raises:
             Finished: All holds.
             NotVerified: It does not, and the model was told often enough.
+            Stopped: A person stopped the run before that was known.
         """
         complaint = await self.complaint(words)
         if complaint is None:
@@ -108,7 +119,8 @@ class Checking:
         return None
 
     async def _by_command(self, command: str, words: str) -> str | None:
-        ended = await run_command(command, self._folder, words, deadline_s=DEADLINE_S)
+        executed = run_command(command, self._folder, words, deadline_s=DEADLINE_S)
+        ended = await self._steering.unless_stopped(executed)
         if ended.status == 0:
             return None
         how = f"did not end within {DEADLINE_S:g} s" if ended.status is None else f"ended with status {ended.status}"
@@ -119,7 +131,7 @@ class Checking:
         return f"You said that the task is done, but the user's check of it {how}. {shown}\n\n{_GO_ON}"
 
     async def _by_cell(self, code: str) -> str | None:
-        cell = await self._execute(code, self._checks.verify_language)
+        cell = await self._steering.unless_stopped(self._execute(code, self._checks.verify_language))
         if cell.status == "ok" and not _says_false(cell):
             return None
         how = "gave False" if cell.status == "ok" else f"ended {cell.status}"

@@ -90,6 +90,7 @@ class Run:
             self._history,
             Briefing((begun and begun.instructions) or told.instructions, told.tools),
             sending=terms.sending,
+            steering=terms.steering,
             meter=self.meter,
             journal=session.journal,
             on_progress=on_progress,
@@ -100,6 +101,7 @@ class Run:
             terms.checks,
             folder=session.run_dir,
             execute=self._verify,
+            steering=terms.steering,
             journal=session.journal,
             sent_back=begun.sent_back if begun else 0,
         )

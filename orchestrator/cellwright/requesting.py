@@ -2,18 +2,21 @@
 
 Flows in: the history, what the model is told besides, what goes with every request, a meter. Flows out: whole responses, with a record of each request and of what
 came of it; how many there were, and what they took. Decided here: that a request is on disk before it is sent; that one which the
-server found too long is made again with less, where less is to be had; that a response may be no longer than the budget holds; by whose price each is counted; and that one for a summary
-of the history is made only where the budget holds it.
+server found too long is made again with less, where less is to be had; that a response may be no longer than the budget holds;
+by whose price each is counted; that one for a summary of the history is made only where the budget holds it; and that one which
+is given up, because a person stops the run or it is interrupted from outside, has failed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 
 from cellwright.briefing import Briefing
 from cellwright.budget import Meter
 from cellwright.conversation import PRICE, Conversation
+from cellwright.endings import Stopped
 from cellwright.errors import ModelError
 from cellwright.estimate import tokens_of_request
 from cellwright.history import History, user_item
@@ -24,6 +27,7 @@ from cellwright.progress import Noted, OnProgress, Told, TurnArrived, TurnStarte
 from cellwright.record import records
 from cellwright.record.records import Purpose
 from cellwright.shortening import Shortening
+from cellwright.steering import Steering
 from cellwright.terms import Sending
 
 
@@ -35,6 +39,7 @@ class Requesting:
         history: What is sent; it is made shorter here where that is due.
         told: What goes with every request.
         sending: How much of the history is sent.
+        steering: By which a person stops the run, and the request at hand with it.
         meter: What counts.
         journal: Where requests and responses are kept.
         on_progress: Gets what happens meanwhile.
@@ -48,6 +53,7 @@ class Requesting:
         told: Briefing,
         *,
         sending: Sending,
+        steering: Steering,
         meter: Meter,
         journal: Recording,
         on_progress: OnProgress,
@@ -62,6 +68,7 @@ class Requesting:
         self._model = model
         self._history = history
         self._told = told
+        self._steering = steering
         self._meter = meter
         self._journal = journal
         self._tell = on_progress
@@ -103,6 +110,7 @@ class Requesting:
 
         Raises:
             ModelError: There is none.
+            Stopped: A person stopped the run before it was there.
         """
         self.take_in_unsent()
         if may_call:  # behind the last words there is nothing that a shorter history would be good for
@@ -124,28 +132,29 @@ class Requesting:
 
     async def _send(self, request: Request, purpose: Purpose | None = None) -> Response:
         turn, sums_up = self.turns + 1, not request.may_call
-        most = self._meter.most_output(request, ends=sums_up and purpose is None, shortens=purpose == "summary")
-        request = replace(request, most_output=most)
+        is_last = sums_up and purpose is None
         self._counts(self._model.name)  # which one stands in for which changes between two requests, too
+        most = self._meter.most_output(request, ends=is_last, shortens=purpose == "summary")
+        request = replace(request, most_output=most)
         self._tell(TurnStarted(turn, turn + self._meter.turns_left, sums_up=sums_up))
         parameters = self._model.parameters(request)
         self._journal.append(self._request_records.of(turn, self._model.name, parameters, request, purpose))
         began = time.monotonic()
         try:
-            async with self._meter.in_time(is_last=sums_up and purpose is None):
-                response = await self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
-        except ModelError as error:
-            self._journal.append(records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with))
+            async with self._meter.in_time(is_last=is_last):
+                asked = self._model.respond(request, lambda heard: self._heard(heard, turn, request, purpose))
+                response = await self._steering.unless_stopped(asked)
+        except (ModelError, Stopped, asyncio.CancelledError) as error:
+            self._journal.append(_failed(turn, error))
             raise
         took_ms = round((time.monotonic() - began) * 1000)
         self._journal.append(
             records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms, waited_ms=response.waited_ms)
         )
         self.turns = turn
-        is_by_budget = (
-            self._model.parameters(request).get("max_output_tokens") == most
-        )  # else the user's, or the server's own
-        self.cut_off_at = most if response.reason == "max_output_tokens" and is_by_budget else None
+        # by another limit than ours, the user's or the server's own, its response is no use, and the budget isn't spent
+        is_ours = self._model.parameters(request).get("max_output_tokens") == most
+        self.cut_off_at = most if response.reason == "max_output_tokens" and is_ours else None
         self.usage += response.usage
         self._meter.took(request, response)
         self._tell(TurnArrived(turn, response.usage, self.usage, self._meter.cost))
@@ -168,3 +177,14 @@ class Requesting:
             self._cautions.add(caution)
             self._journal.append(records.Note(topic=PRICE, text=caution))
             self._tell(Noted(caution))
+
+
+def _failed(turn: int, error: ModelError | Stopped | asyncio.CancelledError) -> records.ModelFailed:
+    if isinstance(error, ModelError):
+        return records.ModelFailed(turn=turn, reason=str(error), http_status=error.refused_with)
+    what = "a person stopped the run" if isinstance(error, Stopped) else "the run was interrupted from outside"
+    return records.ModelFailed(
+        turn=turn,
+        reason=f"The model had not answered when {what}, and its answer was given up. What was executed before is recorded. A run that "
+        "is resumed asks again.",
+    )

@@ -2,7 +2,7 @@
 
 Flows in: what a person wants, at any moment. Flows out: what the loop does between two acts of its own. Decided here: that a word goes with
 the next request, never between a call and its answer; that a pause waits before the next request or cell, and takes none of the budget; and
-that an end is one in order.
+that an end is one in order, which waits for a cell of the model's that runs and for nothing else.
 """
 
 from __future__ import annotations
@@ -65,7 +65,11 @@ class Steering:
         self._goes.set()
 
     def stop(self, reason: str = "It was stopped by a person.") -> None:
-        """End the run in order before its next act, as `cancelled`; a question of the model's is asked no longer."""
+        """End the run in order, as `cancelled`, before its next act.
+
+        A request that the model has not answered is given up, with its retries and its wait for its turn; so are a question of the model's
+        and a check of its final answer. A cell of the model's that runs is waited for: `interrupt` ends that.
+        """
         self._stop = reason
         self._stopped.set()
         self._goes.set()
@@ -95,8 +99,11 @@ class Steering:
         """Wait for something that may take long, and return it.
 
         Raises:
-            Stopped: The run is to end; it is waited for no longer.
+            Stopped: The run is to end: it was not begun, or was cancelled and has cleaned up.
         """
+        if self._stop is not None:
+            waiting.close()
+            raise Stopped(self._stop)
         doing, ending = asyncio.ensure_future(waiting), asyncio.ensure_future(self._stopped.wait())
         try:
             await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)

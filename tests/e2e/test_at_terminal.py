@@ -17,7 +17,8 @@ from cellwright.record import Run, list_runs, read_run, verify
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 WAIT_S = 30
-ENDLESS = "log('started')\nimport time\nwhile True: time.sleep(0.01)"
+ENDLESS = "log('star' 'ted')\nimport time\nwhile True: time.sleep(0.01)"
+"""Says that it has started; its code, which is shown as it arrives, does not."""
 
 
 @contextmanager
@@ -110,6 +111,45 @@ def test_one_interrupt_pauses_and_the_person_goes_on_or_stops(tmp_path: Path, ty
         terminal.expect(f"{status}: ")
     assert terminal.exitstatus == (0 if status == "done" else 1)
     assert the_run(tmp_path).status == status
+
+
+def test_an_interrupt_while_code_still_arrives_holds_its_cell_back_until_the_person_goes_on(tmp_path: Path) -> None:
+    comments = "".join(f"      # line {number} of what is shown as it arrives\n" for number in range(40))
+    script = f"turns:\n- pace: 0.01\n  python: |\n{comments}      log('exe' 'cuted')\n- say: Done.\n"
+    (tmp_path / "script.yaml").write_text(script)
+    words = ("run", "Do it.", "--no-browser", "--emulate", str(tmp_path / "script.yaml"))
+    with at_terminal(tmp_path, *words) as terminal:
+        terminal.expect("line 0 of")
+        terminal.sendintr()
+        terminal.expect("> ")
+        terminal.expect(re.escape("log('exe' 'cuted')"))
+        terminal.expect("tokens in, ")  # the response is whole
+        terminal.sendline("")
+        terminal.expect("executed")
+        assert "cell 1" not in terminal.before
+        terminal.expect("done: 2 turns, 1 cell")
+    assert terminal.exitstatus == 0
+    assert [cell.status for cell in the_run(tmp_path).cells] == ["ok"]
+
+
+@pytest.mark.parametrize("ends", ["stop", "interrupt"])
+def test_a_person_ends_a_run_whose_model_never_answers(tmp_path: Path, ends: str) -> None:
+    with at_terminal(tmp_path, *model_run(tmp_path, "fault: stalled\n\nDone.\n")) as terminal:
+        terminal.expect("turn 1 of")
+        terminal.sendintr()
+        terminal.expect("> ")
+        if ends == "stop":
+            terminal.sendline("stop")
+            terminal.expect("cancelled: 0 turns, 0 cells")
+        else:
+            terminal.sendintr()
+            terminal.expect("Ending in order; Ctrl-C again ends at once.")
+    assert terminal.exitstatus == (1 if ends == "stop" else 130)
+    run = the_run(tmp_path)
+    (failed,) = [record for record in run.records if record.type == "model_failed"]
+    why = "a person stopped the run" if ends == "stop" else "the run was interrupted from outside"
+    assert failed.reason.startswith(f"The model had not answered when {why}, and its answer was given up.")
+    assert run.status == "cancelled"
 
 
 def test_two_interrupts_end_the_run_in_order(tmp_path: Path) -> None:

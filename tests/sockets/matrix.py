@@ -168,7 +168,7 @@ def wrong_with(one: Combination, played: Played) -> list[str]:
         wrong.append(f"The fault {'did not happen' if one.happens else 'happened'}.")
     wrong += _wrong_with_cells(one, played)
     wrong += _wrong_with_requests(played)
-    wrong += _wrong_with_journal(played)
+    wrong += wrong_with_journal(played)
     return wrong
 
 
@@ -193,7 +193,8 @@ def _wrong_with_requests(played: Played) -> Iterator[str]:
             yield f"Of the calls {calls} were answered {answers}."
 
 
-def _wrong_with_journal(played: Played) -> Iterator[str]:
+def wrong_with_journal(played: Played) -> Iterator[str]:
+    """Yield what of a record does not fit together, as sentences."""
     verdict = verify(played.outcome.run_dir)
     if verdict.status != "whole" or verdict.problems:
         yield f"Its record is {verdict.status}: {verdict.problems}"

@@ -24,6 +24,7 @@ from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
 from cellwright.sandbox.base import SecretSpec, Spec
+from cellwright.steering import Steering
 from cellwright.terms import Checks, TermsGiven, terms_of
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, calls, says
@@ -233,6 +234,21 @@ def _lives(pid: int) -> bool:
         return False
 
 
+async def test_a_stop_ends_a_command_that_checks_with_all_that_it_started(tmp_path: Path) -> None:
+    steering, pid = Steering(), tmp_path / "pid"
+
+    async def stops() -> None:
+        await until(lambda: pid.exists() and pid.read_text())
+        steering.stop()
+
+    checks = Checks(verify=f"sleep 3600 & echo $! > {pid}; wait")
+    async with asyncio.timeout(GUARD_S), asyncio.TaskGroup() as group:
+        group.create_task(stops())
+        outcome, _ = await driven(says("Done."), checks=checks, steering=steering)
+    assert (outcome.status, outcome.summary) == ("cancelled", None)
+    await until(lambda: not _lives(int(pid.read_text())))
+
+
 async def test_a_cell_that_fails_in_the_session_goes_back_to_the_model() -> None:
     checks = Checks(verify_cell="assert total == 42, total")
     outcome, model = await driven(calls("total = 41"), says("Done."), calls("total = 42"), says("Done."), checks=checks)
@@ -275,7 +291,7 @@ async def test_a_cell_holds_when_it_ends_well_and_its_value_is_not_false(ended: 
         return ended
 
     checks = Checks(verify_cell="check()", verify_language="javascript")
-    checking = Checking(checks, folder=Path(), execute=execute, journal=Silent())
+    checking = Checking(checks, folder=Path(), execute=execute, steering=Steering(), journal=Silent())
     assert (await checking.complaint("Done.") is None) is holds
 
 

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from cellwright.asking import Presets, Question
 from cellwright.budget import Budget
 from cellwright.conversation import conversation_of
+from cellwright.endings import Stopped
 from cellwright.errors import UsageError
 from cellwright.loop import Outcome, run
 from cellwright.model.base import OnDelta, Request, Response
@@ -24,6 +25,7 @@ from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
 from cellwright.secrets import NONE
 from cellwright.steering import Steering
+from cellwright.terms import Checks
 from cellwright.testing.fake_sandbox import FakeBackend
 from cellwright.testing.model import ScriptedModel, call, calls, response, says
 
@@ -273,6 +275,40 @@ async def test_a_stop_ends_a_question_of_the_model_which_is_asked_again_when_the
     plan = plan_for(read_run(outcome.run_dir), "safe")
     await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
     assert answers(model) == ["the red one"]
+
+
+async def test_a_stop_gives_up_a_cell_that_checks_the_final_answer_which_is_checked_again_when_the_run_is_resumed() -> (
+    None
+):
+    steering = Steering()
+
+    class Stops:
+        async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - it is all the same
+            steering.stop()
+            await asyncio.Event().wait()
+
+    checks = Checks(verify_cell="ask_user('Is it so?') == 'yes'")
+    outcome, _ = await driven(says("Done."), people=People(asking=Stops()), steering=steering, checks=checks)
+    assert (outcome.status, outcome.summary) == ("cancelled", None)
+    driving = Driving(model=ScriptedModel([]), people=People(asking=Presets(["yes"])))
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    resumed = await resume_by_model(outcome.run_dir, plan, Given(), driving, backend=FakeBackend())
+    assert (resumed.status, resumed.summary) == ("done", "Done.")
+    first, second = read_run(outcome.run_dir).cells
+    assert ("The cell was interrupted." in first.text, second.status) == (True, "ok")
+    assert verify(outcome.run_dir).status == "whole"
+
+
+async def test_what_is_begun_after_a_stop_is_not_begun() -> None:
+    steering, begun = Steering(), list[str]()
+
+    async def begins() -> None:
+        begun.append("something")
+
+    steering.stop("Enough.")
+    with pytest.raises(Stopped, match="Enough"):
+        await steering.unless_stopped(begins())
+    assert begun == []
 
 
 async def test_an_interrupt_is_the_running_cells() -> None:
