@@ -56,6 +56,10 @@ MAX_IDLE_TURNS: Final = 3
 _NOT_ALONE: Final = (
     "Not executed: another call of the same response could not be, so nothing of that response was. Send it again."
 )
+_HELD_BACK: Final = (
+    "Not executed: before this call was begun, a person paused the run and said something, which stands in the message behind "
+    "these answers. Make it again where it still holds."
+)
 _NOT_BEGUN: Final = (
     "Not executed: everything was stopped before this call was begun, and what had been done before it is not all there. "
     "Look at what is there, then send it again."
@@ -216,6 +220,8 @@ class Run:
 
     async def _done(self, one: Accepted | Asks) -> Answer:
         await self._steering.before_an_act(self._people.waits)
+        if self._steering.holds_back:
+            return self._reject(one.call, _HELD_BACK)
         return await self._ask_person(one) if isinstance(one, Asks) else await self._execute(one)
 
     async def _ask_person(self, asks: Asks) -> Answer:

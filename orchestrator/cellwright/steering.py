@@ -1,8 +1,8 @@
 """A person's hand on a run by a model: a word in between, a pause, an end.
 
 Flows in: what a person wants, at any moment. Flows out: what the loop does between two acts of its own. Decided here: that a word goes with
-the next request, never between a call and its answer; that a pause waits before the next request or cell, and takes none of the budget; and
-that an end is one in order, which waits for a cell of the model's that runs and for nothing else.
+the next request, never between a call and its answer; that a pause waits before the next request or cell, and takes none of the budget; that
+a call which was held back by one is not begun once the person has said something; and that an end is one in order, which waits for a cell of the model's that runs and for nothing else.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Steering:
         self._words: list[str] = []
         self._goes = asyncio.Event()
         self._goes.set()
+        self._said_while_paused = False
         self._stop: str | None = None
         self._stopped = asyncio.Event()
         self._interrupts: Callable[[], Awaitable[None]] | None = None
@@ -42,8 +43,13 @@ class Steering:
         """True while there is something that the model was not told yet."""
         return bool(self._words)
 
+    @property
+    def holds_back(self) -> bool:
+        """True while what the model has called for is not to be begun: it does not know yet what was said in a pause."""
+        return self._said_while_paused
+
     def steer(self, text: str) -> None:
-        """Tell the model something with its next request.
+        """Tell the model something with its next request. In a pause: calls that it has made before are not executed.
 
         Raises:
             UsageError: It is empty, or has more than `WORD_CHARS` characters. Nothing is told.
@@ -55,6 +61,7 @@ class Steering:
                 f"A word in between may have {WORD_CHARS:,} characters. The model was told nothing. Say it in fewer."
             )
         self._words.append(text)
+        self._said_while_paused = self._said_while_paused or self.is_paused
 
     def pause(self) -> None:
         """Begin nothing new: neither a request nor a cell. What runs goes on."""
@@ -117,5 +124,5 @@ class Steering:
 
     def taken(self) -> list[str]:
         """Return what the model is to be told, once."""
-        words, self._words = self._words, []
+        words, self._words, self._said_while_paused = self._words, [], False
         return words

@@ -113,7 +113,10 @@ def test_one_interrupt_pauses_and_the_person_goes_on_or_stops(tmp_path: Path, ty
     assert the_run(tmp_path).status == status
 
 
-def test_an_interrupt_while_code_still_arrives_holds_its_cell_back_until_the_person_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("typed", ["", "Not that."])
+def test_an_interrupt_while_code_still_arrives_holds_its_cell_back_until_the_person_goes_on(
+    tmp_path: Path, typed: str
+) -> None:
     comments = "".join(f"      # line {number} of what is shown as it arrives\n" for number in range(40))
     script = f"turns:\n- pace: 0.01\n  python: |\n{comments}      log('exe' 'cuted')\n- say: Done.\n"
     (tmp_path / "script.yaml").write_text(script)
@@ -124,12 +127,13 @@ def test_an_interrupt_while_code_still_arrives_holds_its_cell_back_until_the_per
         terminal.expect("> ")
         terminal.expect(re.escape("log('exe' 'cuted')"))
         terminal.expect("tokens in, ")  # the response is whole
-        terminal.sendline("")
-        terminal.expect("executed")
-        assert "cell 1" not in terminal.before
-        terminal.expect("done: 2 turns, 1 cell")
+        terminal.sendline(typed)
+        if not typed:
+            terminal.expect("executed")
+            assert "cell 1" not in terminal.before
+        terminal.expect("done: 2 turns, 0 cells" if typed else "done: 2 turns, 1 cell")
     assert terminal.exitstatus == 0
-    assert [cell.status for cell in the_run(tmp_path).cells] == ["ok"]
+    assert [cell.status for cell in the_run(tmp_path).cells] == ([] if typed else ["ok"])
 
 
 @pytest.mark.parametrize("ends", ["stop", "interrupt"])

@@ -244,6 +244,36 @@ async def test_a_pause_waits_before_the_next_cell_and_takes_none_of_the_budget()
     assert people.waits.total_s >= 0.29
 
 
+async def test_calls_that_a_pause_held_back_are_not_executed_once_the_person_has_said_something() -> None:
+    steering = Steering()
+
+    def pauses_and_says() -> None:
+        steering.pause()
+        steering.steer("Not there.")
+        asyncio.get_running_loop().call_soon(steering.go_on)
+
+    model = Watched((calls("log(1)", "log(2)"), pauses_and_says), (calls("log(3)"), nothing), (says("Done."), nothing))
+    outcome = await run("Do it.", model=model, backend=FakeBackend(), steering=steering)
+    assert (outcome.status, [cell.code for cell in read_run(outcome.run_dir).cells]) == ("done", ["log(3)"])
+    answers = [item["output"] for item in model.requests[1].history if item["type"] == "function_call_output"]
+    assert [part[0]["text"][:27] for part in answers] == ["Not executed: before this c"] * 2  # type: ignore[index, misc, call-overload]
+    assert said_by_user(model.requests[1]) == ["Do it.", "Not there."]
+    assert model.requests[1].history[-1]["role"] == "user"
+
+
+async def test_calls_that_a_pause_held_back_are_executed_where_the_person_just_goes_on() -> None:
+    steering = Steering()
+
+    def pauses() -> None:
+        steering.steer("Later, use the blue one.")  # before the pause: it is about what comes next
+        steering.pause()
+        asyncio.get_running_loop().call_soon(steering.go_on)
+
+    model = Watched((calls("log(1)"), pauses), (says("Done."), nothing))
+    outcome = await run("Do it.", model=model, backend=FakeBackend(), steering=steering)
+    assert (outcome.status, outcome.cells) == ("done", 1)
+
+
 async def test_a_stop_ends_the_run_in_order_before_its_next_act() -> None:
     steering = Steering()
     model = Watched((calls("log(1)"), steering.stop))
