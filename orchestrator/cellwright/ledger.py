@@ -8,6 +8,7 @@ another run was paid there.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from cellwright.model.base import Usage, usage_from
@@ -116,9 +117,28 @@ def requests_of(
     for place, until in zip(places, [*places, len(records)][1:], strict=True):
         asked, behind = records[place], records[place + 1 : until]
         came = next((one for one in behind if isinstance(one, ModelResponse | ModelFailed)), None)
-        waited = sum(one.waited_ms or 0 for one in behind if isinstance(one, _OF_PERSONS))
+        waited = _waited_ms([one for one in behind if isinstance(one, _OF_PERSONS)])
         if isinstance(asked, ModelRequest):
             yield place, asked, came, waited
+
+
+def _waited_ms(waits: list[PersonAnswered | ApprovalDecided]) -> int:
+    """Return how long somebody was waited for: two at the same time count once. A record is made when its wait ends."""
+    known = [(end, one.waited_ms or 0) for one in waits if (end := _ms(one.at)) is not None]
+    together = sum(one.waited_ms or 0 for one in waits if _ms(one.at) is None)
+    until: int | None = None
+    for begin, end in sorted((end - wait_ms, end) for end, wait_ms in known):
+        together += max(0, end - (begin if until is None else max(begin, until)))
+        until = end if until is None else max(end, until)
+    return together
+
+
+def _ms(moment: str) -> int | None:
+    """Return a moment in milliseconds; a run of somebody else's may hold what is none."""
+    try:
+        return round(datetime.fromisoformat(moment).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _turns(run: Run, prices: Prices) -> Iterator[TurnTook]:

@@ -151,10 +151,19 @@ def test_record_of_an_earlier_version_says_nothing_of_pictures_and_waiting(tmp_p
 def test_waiting_for_a_person_is_the_turns_in_which_it_was(tmp_path: Path):
     asked = [ModelRequest(turn=number, model="m", image_patches=number) for number in (1, 2)]
     came = [ModelResponse(turn=number, duration_ms=5) for number in (1, 2)]
-    person = PersonAnswered(question="Which one?", answer="This.", waited_ms=7_000)
-    ledger = ledger_of(written(tmp_path / "run", asked[0], came[0], person, person, asked[1], came[1]), Prices())
-    assert [turn.person_ms for turn in ledger.turns] == [14_000, 0]
-    assert (ledger.total.person_ms, ledger.total.image_patches) == (14_000, 3)
+    persons = [
+        PersonAnswered(at=f"2026-01-01T00:00:{at}.000Z", question="Which one?", answer="This.", waited_ms=waited_ms)
+        for at, waited_ms in (("10", 7_000), ("12", 5_000), ("12", 1_000), ("30", 4_000))
+    ]
+    ledger = ledger_of(written(tmp_path / "run", asked[0], came[0], *persons, asked[1], came[1]), Prices())
+    assert [turn.person_ms for turn in ledger.turns] == [7_000 + 2_000 + 4_000, 0], "two at the same time count once"
+    assert (ledger.total.person_ms, ledger.total.image_patches) == (13_000, 3)
+
+
+def test_waits_whose_moments_are_none_are_all_counted(tmp_path: Path):
+    asked, came = ModelRequest(turn=1, model="m"), ModelResponse(turn=1, duration_ms=5)
+    strange = PersonAnswered(at="then", question="Which one?", answer="This.", waited_ms=7_000)
+    assert ledger_of(written(tmp_path / "run", asked, came, strange, strange), Prices()).total.person_ms == 14_000
 
 
 @pytest.mark.parametrize(
