@@ -37,7 +37,7 @@ class Question:
     """Number of the cell that asks; absent: the model itself does."""
 
 
-class Asking(Protocol):
+class Asker(Protocol):
     """Puts questions to a person."""
 
     async def ask(self, question: Question) -> str | None:
@@ -95,12 +95,12 @@ class Presets:
         then: Who is asked when all are used; absent: nobody.
     """
 
-    def __init__(self, answers: Sequence[str], then: Asking | None = None) -> None:
+    def __init__(self, answers: Sequence[str], then: Asker | None = None) -> None:
         self._answers = list(answers)
         self._then = then
 
     async def ask(self, question: Question) -> str | None:
-        """See `Asking.ask`."""
+        """See `Asker.ask`."""
         if self._answers:
             return self._answers.pop(0)
         if self._then is None:

@@ -20,7 +20,7 @@ _Said = TypeVar("_Said", str, Approval)
 
 
 class Desk:
-    """Where people find what waits for them. It answers as an `Asking` and an `Approver`, when they have."""
+    """Where people find what waits for them. It answers as an `Asker` and an `Approver`, when they have."""
 
     def __init__(self) -> None:
         numbers = itertools.count(1)
@@ -28,7 +28,7 @@ class Desk:
         self._approvals: _Pile[Pending, Approval] = _Pile(numbers)
 
     async def ask(self, question: Question) -> str | None:
-        """See `Asking.ask`."""
+        """See `Asker.ask`."""
         with self._questions.lying(question) as said:
             return await said
 

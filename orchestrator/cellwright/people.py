@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
-from cellwright.asking import NOBODY, Approver, Asking, NotAsked, Question, Waits, checked_answer
+from cellwright.asking import NOBODY, Approver, Asker, NotAsked, Question, Waits, checked_answer
 from cellwright.desk import Desk
 from cellwright.policy import Rule
 from cellwright.record.records import Note, PersonAnswered, Record
@@ -31,7 +31,7 @@ class Recording(Protocol):
         """Keep a record."""
 
 
-class Recorded(Asking, Approver, Protocol):
+class Recorded(Asker, Approver, Protocol):
     """The people of a record."""
 
 
@@ -39,7 +39,7 @@ class Recorded(Asking, Approver, Protocol):
 class People:
     """Who can be asked in one session. One value for each session: it counts how long they were waited for."""
 
-    asking: Asking | None = None
+    asking: Asker | None = None
     """Answers questions; absent: nobody can be asked."""
     approver: Approver | None = None
     """Approves cells; absent: nobody can."""
@@ -101,7 +101,7 @@ class People:
             raise NotAsked(refused)
         return answer
 
-    async def _said(self, asking: Asking, question: Question, within_s: float) -> str:
+    async def _said(self, asking: Asker, question: Question, within_s: float) -> str:
         limit = asyncio.timeout(within_s)
         try:
             with self.waits.waiting():

@@ -70,7 +70,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Noted:
+class Cautioned:
     """Something was said about the run that whoever watches should know; the model is not told."""
 
     text: str
@@ -121,7 +121,7 @@ Progress: TypeAlias = (
     | AskedAgain
     | TurnArrived
     | Told
-    | Noted
+    | Cautioned
     | Asked
     | CallRejected
     | CellStarted

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from cellwright.asking import NOBODY, Asking, HeldLimit, NotAsked, Question, Waits, checked_answer
+from cellwright.asking import NOBODY, Asker, HeldLimit, NotAsked, Question, Waits, checked_answer
 from cellwright.errors import RecordError, SandboxLost
 from cellwright.people import People
 from cellwright.record.journal import Journal
@@ -117,7 +117,7 @@ class Questions:
             return PersonAnswer(refused=str(error))
 
 
-async def _from_record(recorded: Asking | None, question: Question) -> str:
+async def _from_record(recorded: Asker | None, question: Question) -> str:
     if recorded is None:
         raise NotAsked(NOBODY)
     return checked_answer(await recorded.ask(question))

@@ -23,7 +23,7 @@ from cellwright.history import History, user_item
 from cellwright.meanwhile import RequestRecords, heard_as
 from cellwright.model.base import AskedOtherwise, Heard, Item, Model, Request, Response, Usage
 from cellwright.place import Recording
-from cellwright.progress import Noted, OnProgress, Told, TurnArrived, TurnStarted
+from cellwright.progress import Cautioned, OnProgress, Told, TurnArrived, TurnStarted
 from cellwright.record import records
 from cellwright.record.records import Purpose
 from cellwright.shortening import Shortening
@@ -176,7 +176,7 @@ class Requesting:
         if (caution := self._meter.caution) is not None and caution not in self._cautions:
             self._cautions.add(caution)
             self._journal.append(records.Note(topic=PRICE, text=caution))
-            self._tell(Noted(caution))
+            self._tell(Cautioned(caution))
 
 
 def _failed(turn: int, error: ModelError | Stopped | asyncio.CancelledError) -> records.ModelFailed:

@@ -16,7 +16,7 @@ from cellwright.loop import Outcome, drive, run
 from cellwright.model.base import Request, Response, Usage
 from cellwright.model.fallback import BACK_AFTER_S, FallbackModel
 from cellwright.prices import Price, Prices
-from cellwright.progress import CellEnded, Noted, Progress
+from cellwright.progress import Cautioned, CellEnded, Progress
 from cellwright.record import read_run
 from cellwright.record.records import ModelRequest, Note
 from cellwright.session import Session
@@ -280,7 +280,7 @@ async def test_price_that_is_not_known_counts_as_the_worst_and_is_said_once():
     turns = [used(calls("log(1)"), 3_000, 100), used(says("Done."), 3_300, 50)]
     outcome, model = await driven(turns, Budget(money=100), prices=dear, seen=seen)
     notes = [r for r in read_run(outcome.run_dir).records if isinstance(r, Note) and r.topic == "price"]
-    assert [note.text for note in notes] == [one.text for one in seen if isinstance(one, Noted)]
+    assert [note.text for note in notes] == [one.text for one in seen if isinstance(one, Cautioned)]
     (note,) = notes
     assert note.text == (
         "What 'scripted' costs is not known, so it counts as the dearest of the table: $100 per million input tokens, $100 "
@@ -297,7 +297,7 @@ async def test_price_that_is_not_known_is_nothing_to_be_told_where_no_money_is_c
     outcome, _ = await driven([says("Done.")], Budget())
     seen: list[Progress] = []
     await driven([says("Done.")], Budget(), prices=Prices(), seen=seen)
-    assert [one for one in seen if isinstance(one, Noted)] == []
+    assert [one for one in seen if isinstance(one, Cautioned)] == []
     assert outcome.cost is not None
 
 

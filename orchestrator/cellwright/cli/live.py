@@ -25,10 +25,10 @@ from cellwright.progress import (
     Asked,
     AskedAgain,
     CallRejected,
+    Cautioned,
     CellEnded,
     CellStarted,
     CellWrote,
-    Noted,
     Progress,
     RunStarted,
     Told,
@@ -79,7 +79,7 @@ class Live:
                 self._item = None
                 total = f"{progress.total.total_tokens:,} in all{_money(progress.cost)}"
                 self._page.line(f"{_tokens(progress.usage)} · {total}", "dim")
-            case Told() | Noted() | Asked() | CallRejected():
+            case Told() | Cautioned() | Asked() | CallRejected():
                 self._told(progress)
             case CellStarted():
                 self._cell_started(progress)
@@ -128,11 +128,11 @@ class Live:
         self._pieces = ""
         self._page.fresh("  ")
 
-    def _told(self, progress: Told | Noted | Asked | CallRejected) -> None:
+    def _told(self, progress: Told | Cautioned | Asked | CallRejected) -> None:
         match progress:
             case Told():
                 self._page.line(f"told: {plain(progress.text)}", "yellow")
-            case Noted():
+            case Cautioned():
                 self._page.line(f"note: {plain(progress.text)}", "yellow")
             case Asked():
                 self._page.line(f"asked: {plain(progress.question)}", "yellow")

@@ -11,7 +11,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from cellwright.asking import Asking, Presets
+from cellwright.asking import Asker, Presets
 from cellwright.cli.terminal import Terminal
 from cellwright.errors import UsageError
 from cellwright.people import People
@@ -72,7 +72,7 @@ class PeopleOptions:
                 f"--approve {rule} asks a person, and nobody can be asked here: standard input and standard error have to be a terminal. "
                 "Nothing was started. Run it at a terminal, or have `cellwright serve` ask."
             )
-        asking: Asking | None = Presets(answers, then=terminal) if answers else terminal
+        asking: Asker | None = Presets(answers, then=terminal) if answers else terminal
         return People(asking=asking, approver=terminal, approve=rule)
 
 

@@ -101,7 +101,7 @@ class Terminal:
         return _read(fd) if readable.is_set() else _PUSHED
 
     async def ask(self, question: Question) -> str | None:
-        """See `Asking.ask`."""
+        """See `Asker.ask`."""
         who = "The model" if question.cell is None else f"Cell {question.cell}"
         typed = await self.line("answer: ", before=f"{who} asks: {barred(question.text)}")
         if typed is None:

@@ -51,7 +51,7 @@ class RecordedPeople:
                     pass
 
     async def ask(self, question: Question) -> str | None:
-        """See `Asking.ask`."""
+        """See `Asker.ask`."""
         there = self._answers.get((question.cell, question.text), [])
         if not there:
             raise NotAsked(

@@ -17,10 +17,10 @@ from cellwright.plain import plain
 from cellwright.progress import (
     Arriving,
     AskedAgain,
+    Cautioned,
     CellEnded,
     CellStarted,
     CellWrote,
-    Noted,
     RunStarted,
     Told,
     TurnArrived,
@@ -147,7 +147,7 @@ def test_work_that_is_not_interrupted_gives_its_result():
 
 
 def test_what_the_model_is_told_and_what_only_you_are_can_be_told_apart():
-    assert shown(Told("2 turns of 8 are left."), Noted("The price is not known.")).startswith(
+    assert shown(Told("2 turns of 8 are left."), Cautioned("The price is not known.")).startswith(
         "told: 2 turns of 8 are left.\nnote: The price is not known.\n"
     )
 
