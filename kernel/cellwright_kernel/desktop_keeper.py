@@ -88,8 +88,8 @@ class DesktopKeeper:
         self._display = ""
         """Its name; it stays, since the kernels know it."""
         self._last: Screenshot | None = None
-        self._begun: asyncio.Task[Screenshot] | None = None
-        """Of what the last cell left, until somebody asks for it."""
+        self._begun: tuple[int, asyncio.Task[Screenshot]] | None = None
+        """The number of the last cell, and the picture of what it left, until somebody asks for it."""
         self._restarted_at: deque[float] = deque(maxlen=_RESTARTS)
         self._is_watching = False
         self.usable = Usable(lambda: self._is_watching and self._is_ending)
@@ -183,27 +183,28 @@ class DesktopKeeper:
             finally:
                 self.usable.set()
 
-    def cell_ended(self) -> bool:
+    def cell_ended(self, number: int) -> bool:
         """Return whether anything was drawn since the last screenshot, and begin one if so: it will be asked for at once."""
         self._begun = None
         if self._desktop.changed:
-            self._begun = asyncio.ensure_future(self.screenshot())
-            self._begun.add_done_callback(_forgive)
+            taking = asyncio.ensure_future(self.screenshot())
+            taking.add_done_callback(_forgive)
+            self._begun = number, taking
             return True
         return False
 
-    async def screenshot(self, *, as_cell_left_it: bool = False) -> Screenshot:
+    async def screenshot(self, *, left_by: int | None = None) -> Screenshot:
         """Take a picture of the whole desktop; when nothing was drawn since the last one it costs nothing.
 
         Args:
-            as_cell_left_it: Take the one that was begun when the last cell ended, unless somebody has had that.
+            left_by: Take the one that was begun when this cell ended, if it was the last one, and nobody has had that.
 
         Raises:
             NotUp: the display is gone, or did not answer and was ended.
         """
-        if as_cell_left_it and self._begun is not None:
-            begun, self._begun = self._begun, None
-            return await begun
+        if self._begun is not None and self._begun[0] == left_by:
+            (_, taking), self._begun = self._begun, None
+            return await taking
         taking = asyncio.ensure_future(self._desktop.screenshot(self._last))
         try:
             await asyncio.wait({taking}, timeout=_PICTURE_S)
@@ -251,7 +252,8 @@ class DesktopKeeper:
     async def stop(self) -> None:
         """End browser, bus and desktop, in this order."""
         if self._begun is not None:
-            self._begun.cancel()
+            self._begun[1].cancel()
+            await asyncio.wait({self._begun[1]})
         if self._browser is not None:
             await self._browser.stop()
         await self._clipboard.stop()

@@ -16,8 +16,8 @@ is too large, and which status each refusal has.
     POST   /secrets/NUMBER            SecretAnswer to a `secret_asked` event; 404 when nobody waits for it
     POST   /questions/NUMBER          PersonAnswer to a `person_asked` event; the same
     /https and what is below it       of the browser's HTTPS: see `door_https.py`
-    GET    /screen.png                PNG; ETag is the hash of the raw pixels, If-None-Match gives 304; with ?as-cell-left-it
-                                      the one that was begun when the last cell ended, if nobody has had it yet
+    GET    /screen.png                PNG; ETag is the hash of the raw pixels, If-None-Match gives 304; with ?cell=N the one
+                                      that was begun when cell N ended, if it was the last one and nobody has had it yet
     POST   /pictures/difference       PicturePair -> PictureDifference
     GET    /files?path=               -> list of FileInfo
     GET, PUT, DELETE /files/PATH      the file's bytes
@@ -123,8 +123,8 @@ class Inside(Informed, Protocol):
     async def ready(self, timeout_s: float) -> Ready:
         """Wait until everything is usable, something has failed, or the time is over."""
 
-    async def screenshot(self, *, as_cell_left_it: bool) -> Screen:
-        """Take a screenshot, or the one that was begun when the last cell ended; raises NotUp when there is no desktop."""
+    async def screenshot(self, *, left_by: int | None) -> Screen:
+        """Take a screenshot, or the one that was begun when a cell ended; raises NotUp when there is no desktop."""
 
 
 def door(inside: Inside, home: Path) -> Starlette:
@@ -239,7 +239,7 @@ class _Routes:
 
     async def screen(self, request: Request) -> Response:
         with _refusals():
-            found = await self._inside.screenshot(as_cell_left_it="as-cell-left-it" in request.query_params)
+            found = await self._inside.screenshot(left_by=_cell_number(request))
         tag = f'"{found.pixels_sha256}"'
         headers = {"ETag": tag, "Cache-Control": "no-store"}
         if request.headers.get("if-none-match") == tag:

@@ -94,7 +94,7 @@ class Host:
             usable=self._desktop.usable if self._desktop else None,
             release_keys=self._desktop.release_keys if self._desktop else None,
             ensure_desktop_answers=self._desktop.ensure_it_answers if self._desktop else None,
-            screen_changed=self._screen_changed,
+            cell_ended=self._cell_ended,
             commands=_commands(settings.processes, settings.memory),
             memory=Memory(settings.memory),
             groups=settings.groups.get("cells", ()),
@@ -148,15 +148,15 @@ class Host:
         missing = (*self._starting.result(), *self._problems)
         return Ready(ready=not missing, missing=missing, versions=self._versions)
 
-    async def screenshot(self, *, as_cell_left_it: bool) -> Screenshot:
-        """Take a screenshot, or the one that was begun when the last cell ended.
+    async def screenshot(self, *, left_by: int | None) -> Screenshot:
+        """Take a screenshot, or the one that was begun when a cell ended.
 
         Raises:
             NotUp: there is no desktop, or it is gone.
         """
         if self._desktop is None:
             raise NotUp("This sandbox was made without a desktop; there is no screen.")
-        return await self._desktop.screenshot(as_cell_left_it=as_cell_left_it)
+        return await self._desktop.screenshot(left_by=left_by)
 
     async def _start_and_keep(self, group: asyncio.TaskGroup) -> None:
         self._starting = group.create_task(self._start())
@@ -218,13 +218,13 @@ class Host:
             **params.environment(self._settings.params),  # the run's word for what cells found
         }
 
-    def _screen_changed(self) -> bool:
-        """Asked at the end of each cell."""
+    def _cell_ended(self, number: int) -> bool:
+        """Begin what follows each cell; return whether the screen may have changed."""
         if self._desktop is None:
             return True
         # once the answer is out: a look takes 0.07 ms
         asyncio.get_running_loop().call_later(_ANSWERED_S, self._looking.set)
-        return self._desktop.cell_ended()
+        return self._desktop.cell_ended(number)
 
     def _new_desktop(self, folder: Path) -> DesktopKeeper:
         from cellwright_kernel.desktop_keeper import DesktopKeeper  # noqa: PLC0415 - needs Pillow and Xlib

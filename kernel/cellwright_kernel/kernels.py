@@ -46,7 +46,7 @@ class Kernels:
         usable: Set while the desktop can be used; a cell waits for it.
         release_keys: Lets go of held keys and buttons and returns how many there were.
         ensure_desktop_answers: Sees that display and pages answer and returns what to say of those that did not.
-        screen_changed: Says whether anything may have been drawn since the last screenshot.
+        cell_ended: Told the number of each cell that ends; says whether anything may have been drawn since the last screenshot.
         commands: How a kernel of each language is started.
         memory: What it may have.
         groups: What puts a kernel into its control groups; see `Child.start`.
@@ -63,7 +63,7 @@ class Kernels:
         usable: asyncio.Event | None = None,
         release_keys: Callable[[], Awaitable[int]] | None = None,
         ensure_desktop_answers: Callable[[], Awaitable[list[str]]] | None = None,
-        screen_changed: Callable[[], bool] = lambda: True,
+        cell_ended: Callable[[int], bool] = lambda _: True,
         commands: Mapping[Language, Sequence[str]] = COMMANDS,
         memory: Memory | None = None,
         groups: Sequence[int] = (),
@@ -73,7 +73,7 @@ class Kernels:
         self._usable = usable or asyncio.Event()
         if usable is None:
             self._usable.set()
-        self._screen_changed = screen_changed
+        self._cell_ended = cell_ended
         self._commands = commands
         self._endings = CellEndings(memory or Memory(None), release_keys, lambda: self._is_leaving)
         self._new_outputs = partial(Outputs, width=image_size[0], height=image_size[1])
@@ -265,7 +265,7 @@ class Kernels:
         lane.running = self._running = None
         if not is_sound and not self._is_leaving:
             self._mender.mend(lane, was_killed=end == "given_up" and cell.message_id is not None)
-        cell.close(status, lane.generation, screen_changed=self._screen_changed())
+        cell.close(status, lane.generation, screen_changed=self._cell_ended(cell.request.number))
 
     async def _end_of(self, lane: Lane, cell: RunningCell) -> End:
         """Send the cell to a kernel that runs, and wait for its end."""

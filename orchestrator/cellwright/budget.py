@@ -19,8 +19,8 @@ from typing import Final
 from cellwright.counted import counted
 from cellwright.errors import ModelError, UsageError
 from cellwright.estimate import tokens_of, tokens_of_request
-from cellwright.model.base import Request, Response, Usage
-from cellwright.prices import Prices, dollars
+from cellwright.model.base import OutputLimit, Request, Response, Usage
+from cellwright.prices import Price, Prices, dollars
 
 Clock = Callable[[], float]
 """Returns seconds, from any beginning."""
@@ -35,7 +35,7 @@ LAST_WORDS_S: Final = 60.0
 """Seconds that the response which sums up has at least, when those of the budget are spent."""
 LEAST_OUTPUT: Final = 16
 """The API takes no smaller limit of a response."""
-_ANY_OUTPUT: Final = 32_768
+ANY_OUTPUT: Final = 32_768
 """Beyond this no limit is named: of one that is more than its model can write, a server may say that it is too large."""
 _TOLD_TOKENS: Final = 200
 """Of a message between two turns: how much is left, or that nothing is."""
@@ -179,14 +179,14 @@ class Meter:
 
     def may_sum_up(self, request: Request) -> bool:
         """Return whether the request for a summary fits into what was kept back for it."""
-        return self._breaks(*self._with_last_words(request, self._longest_output)) is None
+        return self._breaks(self._with_last_words(self._put_in(request), self._longest_output), self._counts_as) is None
 
     def may_shorten(self, request: Request) -> bool:
         """Return whether a summary of the history, made with such a request, fits besides the turn and the end behind it."""
-        return self._breaks(*self._with_summary(request, self._longest_output)) is None
+        return self._breaks(self._with_summary(self._put_in(request), self._longest_output), self._counts_as) is None
 
-    def most_output(self, request: Request, *, ends: bool, shortens: bool) -> int | None:
-        """Return how many tokens a response may have so that it, and what has to follow it, stay within the budget.
+    def limit(self, request: Request, *, ends: bool, shortens: bool) -> OutputLimit | None:
+        """Return how long a response may be so that it, and what has to follow it, stay within the budget; None: that is not counted.
 
         Args:
             request: What is asked.
@@ -194,21 +194,27 @@ class Meter:
             shortens: It asks for a summary that takes the place of a part of the history.
 
         Returns:
-            At least `LEAST_OUTPUT`; None where tokens and money are not counted, or where so much is left that no limit is named.
+            By the price of the model that is asked. At least `LEAST_OUTPUT`, and None where so much is left that no limit is named.
         """
         if self.budget.tokens is None and self.budget.money is None:
             return None
+        put_in = self._put_in(request)
         asks = self._with_last_words if ends else self._with_summary if shortens else self._with_turn
-        least, beyond = LEAST_OUTPUT, _ANY_OUTPUT
-        if self._breaks(*asks(request, beyond)) is None:
-            return None
-        while beyond - least > 1:
-            between = (least + beyond) // 2
-            if self._breaks(*asks(request, between)) is None:
-                least = between
-            else:
-                beyond = between
-        return least
+
+        def most(model: str) -> int | None:
+            price = self._prices.of(model) or self._prices.worst
+            if self._breaks(asks(put_in, ANY_OUTPUT), price) is None:
+                return None
+            least, beyond = LEAST_OUTPUT, ANY_OUTPUT
+            while beyond - least > 1:
+                between = (least + beyond) // 2
+                if self._breaks(asks(put_in, between), price) is None:
+                    least = between
+                else:
+                    beyond = between
+            return least
+
+        return most
 
     def took(self, request: Request, response: Response) -> None:
         """Count what a response says that it used; of a server that says nothing, what it is taken to have used."""
@@ -253,33 +259,32 @@ class Meter:
         """Say what a turn, and the summary that may have to follow it, would break; None when both fit."""
         if self.budget.tokens is None and self.budget.money is None:
             return None
-        return self._breaks(*self._with_turn(request, self._longest_output))
+        return self._breaks(self._with_turn(self._put_in(request), self._longest_output), self._counts_as)
 
-    def _with_turn(self, request: Request, output: int) -> list[tuple[int, int]]:
+    def _put_in(self, request: Request) -> int:
+        return self._known.expected(request) + _TOLD_TOKENS
+
+    def _with_turn(self, put_in: int, output: int) -> list[tuple[int, int]]:
         """Return what a turn puts in and out, and after it the last words, that its answers are put into, too."""
-        put_in = self._known.expected(request) + _TOLD_TOKENS
         return [(put_in, output), (put_in + output + self._longest_answers + _TOLD_TOKENS, self._longest_output)]
 
-    def _with_last_words(self, request: Request, output: int) -> list[tuple[int, int]]:
-        return [(self._known.expected(request) + _TOLD_TOKENS, output)]
+    def _with_last_words(self, put_in: int, output: int) -> list[tuple[int, int]]:
+        return [(put_in, output)]
 
-    def _with_summary(self, request: Request, output: int) -> list[tuple[int, int]]:
+    def _with_summary(self, put_in: int, output: int) -> list[tuple[int, int]]:
         """Return what a summary of the history puts in and out, and after it a turn and the last words: as if nothing became shorter."""
-        put_in, longest = self._known.expected(request) + _TOLD_TOKENS, self._longest_output
-        return [(put_in, output), (put_in, longest), (put_in + longest, longest)]
+        return [(put_in, output), (put_in, self._longest_output), (put_in + self._longest_output, self._longest_output)]
 
-    def _breaks(self, *asked: tuple[int, int]) -> str | None:
-        """Say what requests of so many tokens, put in and out, would break together; None where they fit."""
+    def _breaks(self, asked: list[tuple[int, int]], price: Price | None) -> str | None:
+        """Say what requests of so many tokens, put in and out, would break together at a price; None where they fit."""
         budget = self.budget
         tokens = self.tokens + sum(put_in + put_out for put_in, put_out in asked)
         if budget.tokens is not None and tokens > budget.tokens:
             return f"one more turn could exceed {budget.tokens:,} tokens, of which {self.tokens:,} are used"
-        if budget.money is not None and self._money + sum(self._at_most(*one) for one in asked) > budget.money:
+        money = self._money + (sum(price.at_most(*one) for one in asked) if price else 0.0)
+        if budget.money is not None and money > budget.money:
             return f"one more turn could exceed {dollars(budget.money)}, of which {dollars(self._money)} is spent"
         return None
-
-    def _at_most(self, put_in: int, put_out: int) -> float:
-        return self._counts_as.at_most(put_in, put_out) if self._counts_as is not None else 0.0
 
     def _time_is_up(self) -> str | None:
         if self.budget.seconds is None or self.seconds_left:

@@ -90,6 +90,8 @@ class Conversation:
     """Which model made a reasoning item, by the item's id."""
     terms: TermsSet | None = None
     """On what terms the model last drove; absent: on the usual ones."""
+    was_steered: bool = False
+    """Whether a person has said something since the last response: what it calls for and was not begun is not begun any more."""
 
     @property
     def sent(self) -> History:
@@ -257,6 +259,7 @@ class _Reading:
             sent_back=self._sent_back,
             authors=self._authors,
             terms=self._terms,
+            was_steered=self._was_steered,
         )
 
     @property

@@ -57,8 +57,8 @@ _NOT_ALONE: Final = (
     "Not executed: another call of the same response could not be, so nothing of that response was. Send it again."
 )
 _HELD_BACK: Final = (
-    "Not executed: before this call was begun, a person paused the run and said something, which stands in the message behind "
-    "these answers. Make it again where it still holds."
+    "Not executed: before this call was begun, a person said something, which stands in the message behind these answers. Make it "
+    "again where it still holds."
 )
 _NOT_BEGUN: Final = (
     "Not executed: everything was stopped before this call was begun, and what had been done before it is not all there. "
@@ -142,20 +142,18 @@ class Run:
             ModelError: There is no response.
         """
         await self._steering.before_an_act(self._people.waits)
+        self._listen()
         self._look_whether_stuck()
         self.requesting.take_in_unsent()
         news = self.meter.news()
         spent = self._spent or self.meter.take_turn(self.requesting.next_request(may_call=True))
-        self._listen()
         if spent is not None:
             await self._wrap_up(spent)
         if news is not None:
             self.requesting.say(news, BUDGET)
         response = await self.requesting.respond(may_call=True)
-        if self.requesting.cut_off_at is not None:
-            await self._wrap_up(
-                f"the last response was cut off at {self.requesting.cut_off_at:,} tokens: no more is left"
-            )
+        if response.cut_off_at is not None:
+            await self._wrap_up(f"the last response was cut off at {response.cut_off_at:,} tokens: no more is left")
         check_usable(response)
         check_ids(response.calls, self._history)
         self._history.respond(item.raw for item in response.items)
@@ -192,6 +190,8 @@ class Run:
         one = self._checked(call)
         if isinstance(one, Rejected) or not are_good:
             return self._turned_down(one)
+        if begun.was_steered:
+            return self._reject(call, _HELD_BACK)
         may_do = begun.may_execute or isinstance(one, Asks)
         return await self._done(one) if may_do else self._reject(call, _NOT_BEGUN)
 
@@ -200,6 +200,7 @@ class Run:
         return asking_tool.asked(call) if is_question else checked(call, self._languages)
 
     def _concluded(self, end: RunEnded) -> RunEnded:
+        self._listen()  # what the model has not been told is for the run that goes on
         self._session.conclude(end.status, reason=end.reason, summary=end.summary)
         return end
 
@@ -214,7 +215,7 @@ class Run:
         return [await self._done(one) for one in all_checked if not isinstance(one, Rejected)]
 
     def _listen(self) -> None:
-        """Take what a person has said meanwhile; it goes with the next request."""
+        """Take what a person has said meanwhile; it goes with the next request, of this run or of one that goes on from it."""
         for text in self._steering.taken():
             self.requesting.say(text, STEERED)
 

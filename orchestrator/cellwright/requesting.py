@@ -63,8 +63,6 @@ class Requesting:
         """Tokens of all responses so far."""
         self.turns = begun.turns if begun else 0
         """Responses of the model so far."""
-        self.cut_off_at: int | None = None
-        """Tokens after which the last response was cut off, because the budget held no more; absent: it was not."""
         self._model = model
         self._history = history
         self._told = told
@@ -134,8 +132,8 @@ class Requesting:
         turn, sums_up = self.turns + 1, not request.may_call
         is_last = sums_up and purpose is None
         self._counts(self._model.name)  # which one stands in for which changes between two requests, too
-        most = self._meter.most_output(request, ends=is_last, shortens=purpose == "summary")
-        request = replace(request, most_output=most)
+        limit = self._meter.limit(request, ends=is_last, shortens=purpose == "summary")
+        request = replace(request, most_output=limit)
         self._tell(TurnStarted(turn, turn + self._meter.turns_left, sums_up=sums_up))
         parameters = self._model.parameters(request)
         self._journal.append(self._request_records.of(turn, self._model.name, parameters, request, purpose))
@@ -152,9 +150,6 @@ class Requesting:
             records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms, waited_ms=response.waited_ms)
         )
         self.turns = turn
-        # by another limit than ours, the user's or the server's own, its response is no use, and the budget isn't spent
-        is_ours = self._model.parameters(request).get("max_output_tokens") == most
-        self.cut_off_at = most if response.reason == "max_output_tokens" and is_ours else None
         self.usage += response.usage
         self._meter.took(request, response)
         self._tell(TurnArrived(turn, response.usage, self.usage, self._meter.cost))
@@ -185,6 +180,6 @@ def _failed(turn: int, error: ModelError | Stopped | asyncio.CancelledError) -> 
     what = "a person stopped the run" if isinstance(error, Stopped) else "the run was interrupted from outside"
     return records.ModelFailed(
         turn=turn,
-        reason=f"The model had not answered when {what}, and its answer was given up. What was executed before is recorded. A run that "
+        reason=f"The request was given up when {what}. What was executed before is recorded. A run that "
         "is resumed asks again.",
     )

@@ -1,7 +1,8 @@
 """What the screen showed after a session's cells.
 
 Flows in: the number of a cell that has ended, and whether anything was drawn. Flows out: screenshots in the journal, and
-the hash of the last one. Decided here: that the screenshot is taken off the answer's path, yet before the next cell; that
+the hash of the last one. Decided here: that the screenshot is fetched beside the answer, yet before the next cell; that the
+kernel host begins it when the cell ends; that
 none is taken when the kernel host says that nothing was drawn since the last one of the same sandbox; and that where no
 cell follows at once it is looked again, for what the cell has left moving.
 """
@@ -52,15 +53,15 @@ class Screen:
             changed: False when the kernel host says that nothing was drawn since its last screenshot.
         """
         if changed or self._in_doubt or self._tag is None or self._of is not self._lease.sandbox:
-            self._begin(after_cell, as_cell_left_it=True)
+            self._begin(after_cell, left_by=after_cell)
             self._later = asyncio.get_running_loop().call_later(_RESTS_S, self._again, after_cell)
 
     def _again(self, number: int) -> None:
         if self._taking is None or self._taking.done():
             self._begin(number)
 
-    def _begin(self, number: int, *, as_cell_left_it: bool = False) -> None:
-        self._taking = asyncio.ensure_future(self._take(number, as_cell_left_it=as_cell_left_it))
+    def _begin(self, number: int, *, left_by: int | None = None) -> None:
+        self._taking = asyncio.ensure_future(self._take(number, left_by=left_by))
 
     async def taken(self) -> None:
         """Wait until the screenshot that is being taken, if one is, was taken; none is begun after that."""
@@ -75,14 +76,14 @@ class Screen:
         """Somebody else was given a screenshot: for the kernel host that is now the last one."""
         self._in_doubt = True
 
-    async def _take(self, number: int, *, as_cell_left_it: bool) -> None:
+    async def _take(self, number: int, *, left_by: int | None) -> None:
         """Keep a screenshot, if it shows anything new; what a reader can't tell from there being none is noted."""
         if not self._lease.lives:
             self._none("The sandbox had ended.", number)
             return
         sandbox, self._in_doubt = self._lease.sandbox, False
         try:
-            taken = await sandbox.door.screenshot(self._tag, as_cell_left_it=as_cell_left_it)
+            taken = await sandbox.door.screenshot(self._tag, left_by=left_by)
         except CellwrightError as error:
             self._none(str(error), number)
             self._in_doubt = True

@@ -103,10 +103,11 @@ class Shortening:
         response = await self._ask((*self._history.before_last_turn, user_item(SUM_UP)))
         if response is None:
             return False
-        try:
-            check_usable(response)
-        except RunEnded:
-            return False
+        if response.cut_off_at is None:  # else it is shorter than it would have been, and paid for
+            try:
+                check_usable(response)
+            except RunEnded:
+                return False
         words = "\n".join(message.text for message in response.messages if message.text)
         summary = said(words.strip()[:_SUMMARY_CHARS])["text"]
         if not summary:

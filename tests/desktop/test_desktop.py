@@ -48,24 +48,34 @@ async def test_an_unchanged_screen_is_not_encoded_again(desktop: Desktop) -> Non
     connection.close()
 
 
-async def test_what_a_cell_left_is_shown_once_however_late_it_is_asked_for(tmp_path: Path) -> None:
+async def test_what_a_cell_left_is_shown_once_however_late_it_is_asked_for_and_for_no_other_cell(
+    tmp_path: Path,
+) -> None:
     keeper = DesktopKeeper(HostSettings(door="fd:3", home=str(tmp_path), browser=False), tmp_path, {}, print)
     await keeper.start(asyncio.Event())
-    async with asyncio.timeout(GUARD_S):
-        while keeper.cell_ended():  # the first picture is always one of something new
-            await keeper.screenshot(as_cell_left_it=True)
-            await asyncio.sleep(0.1)
-        connection = xlib.Display(keeper.display_name)
-        _window(connection)
-        assert keeper.cell_ended()
-        assert keeper._begun is not None
-        left = await keeper._begun
-        connection.close()
-        while (now := await keeper.screenshot()).pixels_sha256 == left.pixels_sha256:  # noqa: ASYNC110 - nobody tells when
-            await asyncio.sleep(0.1)
-        assert await keeper.screenshot(as_cell_left_it=True) is left
-        assert (await keeper.screenshot(as_cell_left_it=True)).pixels_sha256 == now.pixels_sha256
-    await keeper.stop()
+    try:
+        async with asyncio.timeout(GUARD_S):
+            await _what_is_left(keeper)
+    finally:
+        await keeper.stop()
+
+
+async def _what_is_left(keeper: DesktopKeeper) -> None:
+    while keeper.cell_ended(1):  # the first picture is always one of something new
+        await keeper.screenshot(left_by=1)
+        await asyncio.sleep(0.1)
+    connection = xlib.Display(keeper.display_name)
+    _window(connection)
+    assert keeper.cell_ended(2)
+    assert keeper._begun is not None
+    left = await keeper._begun[1]
+    connection.close()
+    while (now := await keeper.screenshot()).pixels_sha256 == left.pixels_sha256:  # noqa: ASYNC110 - nobody tells when
+        await asyncio.sleep(0.1)
+    for another in (None, 1, 3):
+        assert (await keeper.screenshot(left_by=another)).pixels_sha256 == now.pixels_sha256
+    assert await keeper.screenshot(left_by=2) is left
+    assert (await keeper.screenshot(left_by=2)).pixels_sha256 == now.pixels_sha256
 
 
 async def test_a_new_window_gets_the_focus_and_a_title_bar(desktop: Desktop) -> None:

@@ -152,7 +152,7 @@ def test_a_person_ends_a_run_whose_model_never_answers(tmp_path: Path, ends: str
     run = the_run(tmp_path)
     (failed,) = [record for record in run.records if record.type == "model_failed"]
     why = "a person stopped the run" if ends == "stop" else "the run was interrupted from outside"
-    assert failed.reason.startswith(f"The model had not answered when {why}, and its answer was given up.")
+    assert failed.reason.startswith(f"The request was given up when {why}.")
     assert run.status == "cancelled"
 
 

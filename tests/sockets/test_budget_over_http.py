@@ -20,7 +20,7 @@ from cellwright.model.base import Usage
 from cellwright.model_server import model_at
 from cellwright.prices import read_prices
 from cellwright.record import read_run
-from cellwright.record.records import ModelRequest
+from cellwright.record.records import HistoryShortened, ModelRequest
 from cellwright.replay.plan import plan_for
 from cellwright.replay.resume import Given
 from cellwright.resuming import Driving, resume_by_model
@@ -105,7 +105,7 @@ async def test_a_response_that_would_break_the_budget_is_cut_off_and_its_code_do
     assert (again.status, again.cells) == ("done", 1), "what was cut off is asked for again, whole"
 
 
-async def test_a_server_that_takes_no_limit_is_asked_without_from_then_on():
+async def test_a_server_that_takes_no_limit_is_asked_without_and_after_two_refusals_from_then_on():
     script = Script.parse(LONG.replace("20000", "6000"), form="yaml")
     async with Emulator(script, rules=ServerRules(output_limit=False)) as emulator:
         outcome = await run(
@@ -113,7 +113,18 @@ async def test_a_server_that_takes_no_limit_is_asked_without_from_then_on():
         )
         bodies = [body for body in emulator.requests if isinstance(body, dict)]
     assert (outcome.status, outcome.cells) == ("done", 2)
-    assert ["max_output_tokens" in body for body in bodies] == [True, False, False, False]
+    assert ["max_output_tokens" in body for body in bodies] == [True, False, True, False, False]
+
+
+async def test_a_server_that_says_too_long_is_asked_without_the_limit_before_anything_is_left_out(emulator: Emulator):
+    emulator.play(Script.parse(LONG.replace('"log(1)"}', '"log(1)", fault: context_too_long x1}'), form="yaml"))
+    outcome = await run(
+        "Do it.", base_url=emulator.base_url, api_key="k", backend=FakeBackend(), budget=Budget(tokens=20_000)
+    )
+    records = read_run(outcome.run_dir).records
+    limits = ["max_output_tokens" in one.parameters for one in records if isinstance(one, ModelRequest)]
+    assert (outcome.status, outcome.cells, limits[:3]) == ("budget", 1, [True, False, True])
+    assert not any(isinstance(one, HistoryShortened) for one in records)
 
 
 async def test_a_limit_that_the_user_gave_is_the_users(emulator: Emulator):

@@ -35,7 +35,7 @@ from cellwright.testing.fake_sandbox import FakeBackend
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 STOPPED = (
-    "The model had not answered when a person stopped the run, and its answer was given up. What was executed before is recorded. A run "
+    "The request was given up when a person stopped the run. What was executed before is recorded. A run "
     "that is resumed asks again."
 )
 LOOKS = "```python\nlog('first')\n```\n---\nexpect: first\n\nDone.\n"

@@ -261,6 +261,30 @@ async def test_calls_that_a_pause_held_back_are_not_executed_once_the_person_has
     assert model.requests[1].history[-1]["role"] == "user"
 
 
+@pytest.mark.parametrize("is_paused", [True, False])
+async def test_what_was_said_before_a_stop_is_in_the_record_and_calls_that_were_open_are_not_executed_by_the_next(
+    is_paused: bool,
+) -> None:
+    steering = Steering()
+
+    def says_and_stops() -> None:
+        if is_paused:
+            steering.pause()
+        steering.steer("Not there.")
+        steering.stop()
+
+    model = Watched((calls("log(1)"), says_and_stops))
+    outcome = await run("Do it.", model=model, backend=FakeBackend(), steering=steering)
+    assert (outcome.status, outcome.cells) == ("cancelled", 0)
+    again = ScriptedModel([says("Done.")])
+    plan = plan_for(read_run(outcome.run_dir), "safe")
+    resumed = await resume_by_model(outcome.run_dir, plan, Given(), Driving(model=again), backend=FakeBackend())
+    assert (resumed.status, resumed.cells) == ("done", 0)
+    (answer,) = [item for item in again.requests[0].history if item["type"] == "function_call_output"]
+    assert answer["output"][0]["text"].startswith("Not executed: before this call was begun, a person said")  # type: ignore[index, call-overload, union-attr]
+    assert said_by_user(again.requests[0])[:2] == ["Do it.", "Not there."]
+
+
 async def test_calls_that_a_pause_held_back_are_executed_where_the_person_just_goes_on() -> None:
     steering = Steering()
 

@@ -106,7 +106,7 @@ async def test_a_screen_that_did_not_change_is_not_asked_for() -> None:
         assert sandbox.screenshots == 3
         sandbox.screen_changed = True
         await session.execute("6")
-    assert sandbox.as_left == [True, False, True, True]
+    assert sandbox.left_by == ["1", None, "4", "6"]
     assert first.screen_before is not None
     assert second.screen_before == first.screen_before
     assert [record.type for record in read_run(session.run_dir).records].count("screen") == 1

@@ -121,7 +121,7 @@ def _of_record(record: Record, run: Run, cells: Mapping[int, StoredCell], consol
             yield from (Text(_indented(f"{phase}: {text}")) for phase, text in messages_of(record.response))
         case records.ModelFailed():
             status = f" (status {record.http_status})" if record.http_status else ""
-            yield Text(_one_line(f"turn {record.turn}: the model failed{status}: {record.reason}"), style="red")
+            yield Text(_one_line(f"turn {record.turn}: no response{status}: {record.reason}"), style="red")
         case records.Egress() | records.EgressMore():
             yield from _egress(record)
         case records.KernelRestarted():

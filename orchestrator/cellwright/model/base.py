@@ -25,6 +25,9 @@ _MOST_TOKENS: Final = 2**53
 
 Phase = Literal["commentary", "final_answer"]
 
+OutputLimit: TypeAlias = Callable[[str], int | None]
+"""By the name of the model that is asked: tokens that its response may have, reasoning among them; None: any number."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -41,8 +44,8 @@ class Request:
     prefix would be lost (`tools_changed`)."""
     authors: Mapping[str, str] = field(default_factory=dict)
     """Which model made a reasoning item, by the item's id, where the run was taken up again: it is not sent to another one."""
-    most_output: int | None = None
-    """Tokens that the response may have, reasoning among them; absent: as many as the model likes."""
+    most_output: OutputLimit | None = field(default=None, compare=False, repr=False)
+    """How long the response may be; absent: as long as the model likes."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,17 @@ class Response:
     """The response as it came, for the journal."""
     waited_ms: int = 0
     """What was waited before it was asked for: for this server's turn, and between tries. Not what the tries took."""
+    most_output: int | None = None
+    """Of the request's limit, what was sent with it; absent: none was, or a smaller one of the user's."""
+
+    @property
+    def cut_off_at(self) -> int | None:
+        """After so many tokens it was cut off by the request's limit; None: it was not. Some servers call such a one `completed`."""
+        if self.most_output is None:
+            return None
+        if self.usage.output_tokens:
+            return self.most_output if self.usage.output_tokens >= self.most_output else None
+        return self.most_output if self.reason == "max_output_tokens" else None
 
     @property
     def calls(self) -> tuple[Call, ...]:

@@ -34,6 +34,7 @@ from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Re
 from cellwright.model.bounded import HEADERS, bound
 from cellwright.model.chain import Chain
 from cellwright.model.limiter import current, limiter_of
+from cellwright.model.output_limits import NO_LIMIT, OutputLimits
 from cellwright.model.pictures import RefusedPictures
 from cellwright.model.profile import Profile, place_of, profile_of
 from cellwright.model.refusals import NO_KEY, Words
@@ -41,10 +42,6 @@ from cellwright.model.retrying import BrokenOff, GaveUp, Tries
 from cellwright.model.wire import Wire
 
 _PICTURE: Final = re.compile(r"\bimages?\b|\bpicture", re.IGNORECASE)
-_NO_LIMIT: Final = (
-    "The model server does not take `max_output_tokens` as it was given. It is asked without: a response that is longer than what "
-    "is left of the budget is noticed once it is there."
-)
 _PICTURE_ROUNDS: Final = 2
 """So often is a request made again without pictures that were refused: without the one that is named, then without all new ones."""
 _CONNECT_S: Final = 30.0
@@ -89,7 +86,7 @@ class ResponsesModel:
         self._tries = Tries(self._asking.retrying, limiter_of(str(self._client.base_url), self._asking.per_second))
         self._chain = Chain()
         self._pictures = RefusedPictures()
-        self._takes_limit = True
+        self._limits = OutputLimits()
         self._authors: MutableMapping[str, str] = {} if authors is None else authors
         self._cache_key = f"cellwright-{uuid.uuid4().hex[:16]}"
 
@@ -124,9 +121,10 @@ class ResponsesModel:
             body["previous_response_id"] = previous
         if profile.cache_key:
             body["prompt_cache_key"] = self._cache_key
-        if request.most_output is not None and self._takes_limit:
-            body["max_output_tokens"] = request.most_output
-        return merged(body, self._chosen())
+        whole = merged(body, self._chosen())
+        if (limit := self._limits.of(request, self._name, whole)) is not None:
+            whole["max_output_tokens"] = limit
+        return whole
 
     async def respond(self, request: Request, on_delta: OnDelta) -> Response:
         """Ask, forward the pieces as they arrive, and return the whole response."""
@@ -140,9 +138,9 @@ class ResponsesModel:
                 if self._has_forgotten(gave_up.cause, body):
                     self._chain.forget()
                     on_delta(self._whole_again(request))
-                elif self._refused_limit(gave_up.cause, body):
-                    self._takes_limit = False
-                    on_delta(AskedOtherwise(self._name, self.parameters(request), _NO_LIMIT))
+                elif self._limits.refused(gave_up.cause, self._sent_limit(request, body)):
+                    request = replace(request, most_output=None)
+                    on_delta(AskedOtherwise(self._name, self.parameters(request), NO_LIMIT))
                 elif rounds < _PICTURE_ROUNDS and self._refused_pictures(gave_up.cause, body, rounds):
                     rounds += 1
                     on_delta(Retried(f"{self._words.what(gave_up.cause)}. It is asked again without that picture."))
@@ -153,7 +151,8 @@ class ResponsesModel:
                 continue
             items = as_offered(got.value.items, custom_tools=self._asking.custom_tools)
             waited_ms = round((waited_s + got.waited_s) * 1000)
-            return self._taken(request, replace(got.value, items=items, waited_ms=waited_ms))
+            most = self._sent_limit(request, body)
+            return self._taken(request, replace(got.value, items=items, waited_ms=waited_ms, most_output=most))
 
     async def close(self) -> None:
         """Close its connections."""
@@ -244,14 +243,10 @@ class ResponsesModel:
             error.status_code in (400, 404) and "previous_response" in f"{error.param} {error.message}"
         )
 
-    def _refused_limit(self, error: Exception, body: dict[str, JsonValue]) -> bool:
-        is_ours = "max_output_tokens" in body and "max_output_tokens" not in self._chosen()
-        return (
-            is_ours
-            and isinstance(error, openai.APIStatusError)
-            and error.status_code in (400, 422)
-            and "max_output_tokens" in f"{error.param} {error.message}"
-        )
+    def _sent_limit(self, request: Request, body: dict[str, JsonValue]) -> int | None:
+        """Return the request's limit as it was sent; None where it was not, or a smaller one of the user's."""
+        limit = self._limits.of(request, self._name, self._chosen())
+        return limit if limit is not None and body.get("max_output_tokens") == limit else None
 
     def _whole_again(self, request: Request) -> AskedOtherwise:
         reason = "The model server has forgotten the conversation. It is sent whole, and chained anew from there."

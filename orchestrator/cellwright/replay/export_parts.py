@@ -173,7 +173,7 @@ def _told(record: records.Record) -> Iterator[tuple[str, str]]:
     """Yield title and words of what is told of a record that is no cell and no message."""
     match record:
         case records.ModelFailed():
-            yield f"turn {record.turn}", f"The model failed: {record.reason}"
+            yield f"turn {record.turn}", f"There was no usable response. {record.reason}"
         case records.KernelRestarted():
             yield "restart", f"The {record.language} kernel was restarted: its variables were gone."
         case records.FileWritten():

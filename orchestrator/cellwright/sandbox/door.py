@@ -187,18 +187,18 @@ class Door:
                 f"The kernel host opened no tunnel (status {error.status}): {self.secrets.hide(error.said)}"
             ) from error
 
-    async def screenshot(self, known: str | None = None, *, as_cell_left_it: bool = False) -> tuple[bytes, str] | None:
+    async def screenshot(self, known: str | None = None, *, left_by: int | None = None) -> tuple[bytes, str] | None:
         """Take a screenshot of the whole desktop.
 
         Args:
             known: The tag of the last screenshot, if there was one.
-            as_cell_left_it: Take the one that the kernel host began when the last cell ended, where it did.
+            left_by: Take the one that the kernel host began when this cell ended, where it did.
 
         Returns:
             PNG bytes and the tag of these pixels; None when they are still those of `known`.
         """
         headers = {"If-None-Match": known} if known else {}
-        params = {"as-cell-left-it": ""} if as_cell_left_it else {}
+        params = {} if left_by is None else {"cell": str(left_by)}
         async with self.request("GET", "/screen.png", headers=headers, params=params, whole_s=ANSWER_S) as response:
             if known and response.status_code == httpx2.codes.NOT_MODIFIED:
                 return None

@@ -74,9 +74,9 @@ class FakeSandbox:
         self.screen_changed = True
         """What each cell that ends says of the screen."""
         self.screenshots = 0
-        self.as_left: list[bool] = []
-        """Of each screenshot, whether it was to be the one that the last cell left."""
         """How often it was asked for one."""
+        self.left_by: list[str | None] = []
+        """Of each, the number of the cell that was to have left it; None: it was to be of now."""
         self.late: list[Text] = []
         """What it will say that earlier cells, by their `of_cell`, wrote after the last one."""
         self._namespace: dict[str, Any] = {}
@@ -192,7 +192,7 @@ class FakeSandbox:
 
     async def _screen(self, request: Request) -> Response:
         self.screenshots += 1
-        self.as_left.append("as-cell-left-it" in request.query_params)
+        self.left_by.append(request.query_params.get("cell"))
         if request.headers.get("if-none-match") == _ETAG:
             return Response(status_code=304)
         return Response(_grey_png(self.spec.width, self.spec.height), headers={"ETag": _ETAG}, media_type="image/png")

@@ -18,16 +18,16 @@ class Inside:
         self.kernels = Kernels(str(home), home / "kernels", dict, commands={"python": ()})
         self.waited_s: list[float] = []
         self.pixels: str | None = "0" * 64
-        self.pixels_at_end = "e" * 64
+        self.left = {7: "e" * 64}
 
     async def ready(self, timeout_s: float) -> Ready:
         self.waited_s.append(timeout_s)
         return Ready(ready=False, missing=("There is no display.",))
 
-    async def screenshot(self, *, as_cell_left_it: bool) -> SimpleNamespace:
+    async def screenshot(self, *, left_by: int | None) -> SimpleNamespace:
         if self.pixels is None:
             raise NotUp("The display is gone.")
-        pixels = self.pixels_at_end if as_cell_left_it else self.pixels
+        pixels = self.pixels if left_by is None else self.left[left_by]
         return SimpleNamespace(png=b"PNG " + pixels.encode(), pixels_sha256=pixels)
 
 
@@ -100,9 +100,9 @@ async def test_the_screen_has_its_pixels_as_tag(client, inside):
     assert (await client.get("/screen.png", headers={"If-None-Match": tag})).status_code == 200
 
 
-async def test_the_screen_can_be_had_as_the_last_cell_left_it(client, inside):
-    left = await client.get("/screen.png?as-cell-left-it")
-    assert left.headers["etag"] == f'"{inside.pixels_at_end}"'
+async def test_the_screen_can_be_had_as_a_cell_left_it(client, inside):
+    assert (await client.get("/screen.png?cell=7")).headers["etag"] == f'"{inside.left[7]}"'
+    assert (await client.get("/screen.png?cell=seven")).headers["etag"] == f'"{inside.pixels}"'
 
 
 async def test_a_lost_display_is_said(client, inside):
