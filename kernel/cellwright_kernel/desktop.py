@@ -5,7 +5,7 @@
     desktop.display                              # ":7"; goes into DISPLAY
     desktop.vnc_socket                           # Unix socket that serves VNC
     shot = await desktop.screenshot()            # .png .width .height .pixels_sha256
-    shot = await desktop.screenshot(known=shot)  # the very same object when no pixel changed: nothing is encoded
+    shot = await desktop.screenshot(known=shot)  # the very same object when no pixel changed
     await desktop.end_if_silent()                # kills a display that does not answer; True when it did
     desktop.changed                              # False: nothing was drawn since; the next screenshot costs nothing
     await desktop.release_keys()                 # held keys and buttons are let go; returns how many

@@ -2,8 +2,8 @@
 
 Flows in: the settings. Flows out: a desktop that is up, or a sentence why not; later, sentences to the model about what
 ended and was started again, or did not answer. Decided here: the order of starting (display and bus first, the rest side by
-side), what counts as usable, from which moment on it is not, how often something that keeps ending is started again, and
-that after a cell which had to be ended each part is seen to answer.
+side), what counts as usable, from which moment on it is not, how often something that keeps ending is started again, that
+after a cell which had to be ended each part is seen to answer, and that a picture of what a cell left is begun when it ends.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Answerable(Protocol):
         """Take one; False when nobody waits for it."""
 
 
-class Asking(Protocol):
+class OpenQuestions(Protocol):
     """Who waits for answers of people."""
 
     def answer(self, number: int, said: PersonAnswer) -> bool:
@@ -117,7 +117,7 @@ class Inside(Informed, Protocol):
         """Whom answers about secrets are for; None where there are none."""
 
     @property
-    def questions(self) -> Asking:
+    def questions(self) -> OpenQuestions:
         """Whom people's answers are for."""
 
     async def ready(self, timeout_s: float) -> Ready:

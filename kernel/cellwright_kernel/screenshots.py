@@ -1,8 +1,8 @@
 """Pictures of the whole desktop, as the outside gets them.
 
 Flows in: a display, and the last picture that the caller knows. Flows out: PNG, size, and the hash of the pixels. Decided
-here: that nothing is grabbed while nothing was drawn, and nothing encoded while no pixel changed; that one is taken at a
-time; and that a picture which was given up leaves nothing to compare with.
+here: that nothing is grabbed while nothing was drawn, and that one is the same as the last while no pixel changed; that rows
+are hashed and deflated as they are at hand; that one is taken at a time; and that a picture which was given up leaves nothing to compare with.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What executes the cells of one session: each from its opening in the journal to its end there.
 
 Flows in: a cell that has begun, and its deadline. Flows out: the cell, closed; its records; and a screenshot that is being
-taken. Decided here: that a cell is journaled before it is posted and again before its answer is given; that the screen is
-taken after the answer and before the next cell; which cells are closed without being posted; how long after its deadline a
+fetched. Decided here: that a cell is journaled before it is posted and again before its answer is given; that a screenshot is
+fetched beside the answer and before the next cell; which cells are closed without being posted; how long after its deadline a
 cell is waited for; and that a sandbox which has not answered by then is lost.
 """
 

@@ -26,9 +26,8 @@ class RequestRecords:
     """Makes the record of each request of a run; the digest of an item is made once, for as long as the item is sent."""
 
     def __init__(self) -> None:
-        self._made: dict[
-            int, tuple[Item, Digest]
-        ] = {}  # by identity, which is an item's own for as long as it is kept here
+        self._made: dict[int, tuple[Item, Digest]] = {}
+        """By identity, which is an item's own for as long as it is kept here."""
 
     def of(
         self,

@@ -2,7 +2,8 @@
 
 Flows in: what a person wants, at any moment. Flows out: what the loop does between two acts of its own. Decided here: that a word goes with
 the next request, never between a call and its answer; that a pause waits before the next request or cell, and takes none of the budget; that
-a call which was held back by one is not begun once the person has said something; and that an end is one in order, which waits for a cell of the model's that runs and for nothing else.
+a call which was held back by one is not begun once the person has said something; and that an end is one in order, which waits for a
+cell of the model's that runs and for nothing else.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ async def test_a_new_desktop_shows_its_background(desktop: Desktop) -> None:
         assert picture.getcolors() == [(1440 * 1000, _BACKGROUND)]
 
 
-async def test_an_unchanged_screen_is_not_encoded_again(desktop: Desktop) -> None:
+async def test_an_unchanged_screen_is_the_very_same_picture(desktop: Desktop) -> None:
     first = await desktop.screenshot()
     assert await desktop.screenshot(known=first) is first
     connection = xlib.Display(desktop.display)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import httpx2
 
 from cellwright.errors import BadPath, FileMissing, KernelEnded, SandboxLost, UsageError
-from cellwright.sandbox.answers import bounded, cell_events, checked, checked_files, limited
+from cellwright.sandbox.bodies import bounded, cell_events, checked, checked_files, limited
 from cellwright.sandbox.refusals import raise_refusal, sentence_of
 from cellwright.sandbox.tunnel import Tunnel, TunnelRefused, open_tunnel
 from cellwright.sandbox.unix_transport import UnixTransport

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from cellwright.errors import CellwrightError
-from cellwright.sandbox.answers import bounded
+from cellwright.sandbox.bodies import bounded
 from cellwright.sandbox.door import ANSWER_S, Door
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from cellwright.errors import CellwrightError
-from cellwright.sandbox.answers import bounded
+from cellwright.sandbox.bodies import bounded
 from cellwright.sandbox.door import ANSWER_S, Door
 from cellwright_kernel.wire_https import (
     HTTPS_ANSWER_BYTES,

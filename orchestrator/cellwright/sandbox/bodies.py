@@ -1,4 +1,4 @@
-"""What a kernel host answers, read.
+"""The bodies of a kernel host's responses, read.
 
 Flows in: a response's bytes, as they come. Flows out: bytes within a limit; the events of a cell; answers of the wire's
 types. Decided here: how large an event may be and all events of a cell, that a cell's stream ends with the one event that
