@@ -12,7 +12,7 @@ import pytest
 from cellwright.answer import ANSWER_CHARS, answer
 from cellwright.record.reader import read_run
 from cellwright.record.verdict import verify
-from cellwright.sandbox import door as doors
+from cellwright.sandbox import bodies
 from cellwright.session import Session
 from cellwright.testing.fake_sandbox import FakeBackend
 
@@ -128,7 +128,7 @@ async def test_an_answer_stays_small_whatever_one_text_says() -> None:
 @pytest.mark.slow
 async def test_millions_of_tiny_events_take_no_more_memory_than_on_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     most_kib = 8 * 1024
-    monkeypatch.setattr(doors, "CELL_BYTES", most_kib * 1024)
+    monkeypatch.setattr(bodies, "CELL_BYTES", most_kib * 1024)
     tiny = b'{"type":"piece","text":"","source":"log"}\n' + b'{"type":"kept","number":1,"text":""}\n'
 
     def forever() -> Iterator[bytes]:
