@@ -178,8 +178,8 @@ class Meter:
             ) from None
 
     def may_sum_up(self, request: Request) -> bool:
-        """Return whether the request for a summary fits into what was kept back for it."""
-        return self._breaks(self._with_last_words(self._put_in(request), self._longest_output), self._counts_as) is None
+        """Return whether the request for a summary fits into what was kept back for it; it is told how long it may be."""
+        return self._breaks(self._with_last_words(self._put_in(request), OUTPUT_TOKENS), self._counts_as) is None
 
     def may_shorten(self, request: Request) -> bool:
         """Return whether a summary of the history, made with such a request, fits besides the turn and the end behind it."""
@@ -224,7 +224,9 @@ class Meter:
             used = Usage(self._known.expected(request), output)
         answers = self._known.learn(request, response, used)
         self._longest_answers = max(self._longest_answers, answers)
-        if response.status == "completed":  # one that was cut off says nothing of how long the last words are
+        if (
+            response.status == "completed" and response.cut_off_at is None
+        ):  # else it says nothing of how long the next is
             self._longest_output = max(self._longest_output, used.output_tokens)
         self.tokens += used.total_tokens
         self._is_known = self._is_known and self.price is not None and self.price.of_said(response.usage) is not None

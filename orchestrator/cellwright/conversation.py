@@ -214,7 +214,7 @@ class _Reading:
                 self._instructions = said_then if isinstance(said_then, str) else None
             case ModelResponse(turn=turn, response=raw):
                 self._turns = turn
-                if not self._is_apart and (self._wraps_up or not self._sums_up):
+                if record.cut_off_at is None and not self._is_apart and (self._wraps_up or not self._sums_up):
                     self._respond(raw)
             case HistoryShortened():
                 self._shorten(record)

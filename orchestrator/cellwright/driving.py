@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -34,8 +35,8 @@ from cellwright.conversation import (
     last_words_of,
 )
 from cellwright.deadlines import deadline_of
-from cellwright.endings import BudgetSpent, ResponseUnusable, RunEnded, Stopped, Stuck
-from cellwright.errors import ModelError
+from cellwright.endings import BudgetSpent, Finished, ResponseUnusable, RunEnded, Stopped, Stuck
+from cellwright.errors import CellwrightError, ModelError
 from cellwright.history import Answer, History, user_item
 from cellwright.model import asking_tool
 from cellwright.model.asking_tool import Asks
@@ -130,8 +131,11 @@ class Run:
         """Go on until it has ended; return how. The session has been told."""
         try:
             return self._concluded(await self._end())
-        except asyncio.CancelledError:  # any other error is the session's to record
+        except asyncio.CancelledError:
             self._concluded(Stopped("It was interrupted from outside."))
+            raise
+        except CellwrightError:  # the session's to record
+            self._keep_what_was_said()
             raise
 
     async def turn(self) -> None:
@@ -184,7 +188,7 @@ class Run:
             self._history.answer(begun.answers.get(call.call_id) or await self._belated(call, begun, are_good=are_good))
         self._history.say(*begun.after)
         if begun.last_words is not None:
-            self.requesting.say(await self._checking.finished(begun.last_words), SENT_BACK)
+            await self._finish(begun.last_words)
 
     async def _belated(self, call: Call, begun: Conversation, *, are_good: bool) -> Answer:
         one = self._checked(call)
@@ -200,9 +204,15 @@ class Run:
         return asking_tool.asked(call) if is_question else checked(call, self._languages)
 
     def _concluded(self, end: RunEnded) -> RunEnded:
-        self._listen()  # what the model has not been told is for the run that goes on
         self._session.conclude(end.status, reason=end.reason, summary=end.summary)
+        self._keep_what_was_said()
         return end
+
+    def _keep_what_was_said(self) -> None:
+        """Record what the model was not told any more, for a run that goes on from this one."""
+        with suppress(CellwrightError):  # a full disk keeps nobody from the end
+            for text in self._steering.taken():
+                self._session.journal.append(records.Note(topic=STEERED, text=text))
 
     async def _answers(self, calls: Sequence[Call]) -> list[Answer]:
         """Return one answer for each call, in order. Nothing runs before all of them are checked."""
@@ -215,7 +225,7 @@ class Run:
         return [await self._done(one) for one in all_checked if not isinstance(one, Rejected)]
 
     def _listen(self) -> None:
-        """Take what a person has said meanwhile; it goes with the next request, of this run or of one that goes on from it."""
+        """Take what a person has said meanwhile; it goes with the next request."""
         for text in self._steering.taken():
             self.requesting.say(text, STEERED)
 
@@ -278,9 +288,19 @@ class Run:
         if (summary := last_words_of(response)) is not None:
             self._listen()
             if not self.requesting.has_unsent:  # else the person said something that it had not read when it finished
-                self.requesting.say(await self._checking.finished(summary), SENT_BACK)
+                await self._finish(summary)
             return
         self._count_idle("It neither called for anything nor finished, several times in a row.")
+
+    async def _finish(self, words: str) -> None:
+        """Finish, unless what must hold does not, or a person has said something while that was found out."""
+        try:
+            complaint = await self._checking.finished(words)
+        except Finished:
+            if not self._steering.words:
+                raise
+        else:
+            self.requesting.say(complaint, SENT_BACK)
 
     async def _verify(self, code: str, language: Language) -> Cell:
         """Execute a cell of the user's, which no call asked for."""

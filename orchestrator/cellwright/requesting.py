@@ -147,7 +147,13 @@ class Requesting:
             raise
         took_ms = round((time.monotonic() - began) * 1000)
         self._journal.append(
-            records.ModelResponse(turn=turn, response=response.raw, duration_ms=took_ms, waited_ms=response.waited_ms)
+            records.ModelResponse(
+                turn=turn,
+                response=response.raw,
+                duration_ms=took_ms,
+                waited_ms=response.waited_ms,
+                cut_off_at=None if sums_up else response.cut_off_at,
+            )
         )
         self.turns = turn
         self.usage += response.usage

@@ -2,9 +2,8 @@
 
 Flows in: the number of a cell that has ended, and whether anything was drawn. Flows out: screenshots in the journal, and
 the hash of the last one. Decided here: that the screenshot is fetched beside the answer, yet before the next cell; that the
-kernel host begins it when the cell ends; that
-none is taken when the kernel host says that nothing was drawn since the last one of the same sandbox; and that where no
-cell follows at once it is looked again, for what the cell has left moving.
+kernel host begins it when the cell ends; that none is taken when it says that nothing was drawn since the last one of the
+same sandbox; and that where no cell follows at once it is looked again, for what the cell has left moving.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ already and took before, so that this request is never too long; and that withou
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from cellwright.answer import said
@@ -27,6 +28,8 @@ numbers and words; what failed, and why; what is left to do."""
 SUMMING_UP: Final = "summing_up"
 """Topic of the note with what the model was asked for its summary with; neither stays in the history."""
 
+_WORTH_CHARS: Final = 1_000
+"""A summary that was cut off takes the history's place from so many characters on."""
 _SUMMARY_CHARS: Final = 40_000
 _WORTH: Final = 4
 """A summary is asked for when what would go is at least this part of the threshold: else the next turn would ask again."""
@@ -103,14 +106,14 @@ class Shortening:
         response = await self._ask((*self._history.before_last_turn, user_item(SUM_UP)))
         if response is None:
             return False
-        if response.cut_off_at is None:  # else it is shorter than it would have been, and paid for
-            try:
-                check_usable(response)
-            except RunEnded:
-                return False
+        is_cut_off = response.cut_off_at is not None  # then it is shorter than it would have been, and paid for
+        try:
+            check_usable(replace(response, status="completed") if is_cut_off else response)
+        except RunEnded:
+            return False
         words = "\n".join(message.text for message in response.messages if message.text)
         summary = said(words.strip()[:_SUMMARY_CHARS])["text"]
-        if not summary:
+        if not summary or (is_cut_off and len(summary) < _WORTH_CHARS):
             return False
         self._history.sum_up(summary)
         self._record(HistoryShortened(how="summary", summary=summary))

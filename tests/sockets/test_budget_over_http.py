@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from cellwright.budget import Budget
+from cellwright.emulator import outputs, turns
 from cellwright.emulator.rules import ServerRules
 from cellwright.emulator.script import Script
 from cellwright.emulator.server import Emulator
@@ -105,7 +106,32 @@ async def test_a_response_that_would_break_the_budget_is_cut_off_and_its_code_do
     assert (again.status, again.cells) == ("done", 1), "what was cut off is asked for again, whole"
 
 
-async def test_a_server_that_takes_no_limit_is_asked_without_and_after_two_refusals_from_then_on():
+@pytest.mark.parametrize("then", ["say: Half an", "python: log(2)"])
+@pytest.mark.parametrize("wraps_up", [True, False])
+async def test_a_response_that_was_cut_off_and_called_completed_is_no_part_of_a_resumed_run(
+    emulator: Emulator, then: str, wraps_up: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Such a server does not tell; its count alone does."""
+    cut = outputs.within_limit
+    monkeypatch.setattr(
+        turns,
+        "within_limit",
+        lambda response, key, most: {**response, "usage": cut(response, key, most)["usage"], "status": "completed"},
+    )
+    wrap_up = "wrap_up: {say: So far.}" if wraps_up else "wrap_up: {http: {status: 400, times: 9}}"
+    script = f"turns:\n- python: log(1)\n- {{{then}, usage: {{output_tokens: 20000}}}}\n{wrap_up}\n"
+    emulator.play(Script.parse(script, form="yaml"))
+    outcome = await run(
+        "Do it.", base_url=emulator.base_url, api_key="k", backend=FakeBackend(), budget=Budget(tokens=20_000)
+    )
+    assert (outcome.status, outcome.summary, outcome.cells) == ("budget", "So far." if wraps_up else None, 1)
+    emulator.play(Script.parse("turns:\n- python: log(1)\n- python: log(3)\n- say: Done.\n", form="yaml"))
+    again = await gone_on(emulator, outcome.run_dir, Budget(tokens=200_000))
+    cells = [cell.code for cell in read_run(outcome.run_dir).cells]
+    assert (again.status, again.summary, cells) == ("done", "Done.", ["log(1)", "log(3)"])
+
+
+async def test_a_server_that_takes_no_limit_is_asked_without_from_then_on():
     script = Script.parse(LONG.replace("20000", "6000"), form="yaml")
     async with Emulator(script, rules=ServerRules(output_limit=False)) as emulator:
         outcome = await run(
@@ -113,7 +139,7 @@ async def test_a_server_that_takes_no_limit_is_asked_without_and_after_two_refus
         )
         bodies = [body for body in emulator.requests if isinstance(body, dict)]
     assert (outcome.status, outcome.cells) == ("done", 2)
-    assert ["max_output_tokens" in body for body in bodies] == [True, False, True, False, False]
+    assert ["max_output_tokens" in body for body in bodies] == [True, False, False, False]
 
 
 async def test_a_server_that_says_too_long_is_asked_without_the_limit_before_anything_is_left_out(emulator: Emulator):

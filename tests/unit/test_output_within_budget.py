@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spending import used
@@ -34,18 +36,20 @@ def test_however_long_the_model_would_write_the_budget_holds_and_so_does_the_sum
     price = Price(model="scripted", input=10, output=100, cached_input=1)
     for budget in (Budget(turns=21, tokens=limit), Budget(turns=21, money=limit / 100_000)):
         meter = Meter(budget, prices=Prices((price,)), model="scripted")
-        size = 1_000
+        size = real = 1_000  # what is written of it, and with the responses, which are counted by the server alone
         for would_put_out, answers in turns:
             request = asked(size)
             if meter.take_turn(request) is not None:
                 break
             most = limit_of(meter, request)
             put_out = would_put_out if most is None else min(most, would_put_out)
-            meter.took(request, used(response(), size, put_out))
-            size += put_out + answers
+            came = response() if put_out == would_put_out else replace(response(), most_output=most)
+            meter.took(request, used(came, real, put_out))
+            size, real = size + answers, real + put_out + answers
         if meter.turns:
+            assert meter.may_sum_up(asked(size))
             most = limit_of(meter, asked(size), ends=True)
-            meter.took(asked(size), used(response(), size, ANY_OUTPUT if most is None else most))
+            meter.took(asked(size), used(response(), real, ANY_OUTPUT if most is None else most))
             assert meter.tokens <= (budget.tokens or 10**9)
             assert meter._money <= (budget.money or 10**9)
 

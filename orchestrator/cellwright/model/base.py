@@ -20,6 +20,8 @@ DEFAULT_MODEL: Final = "gpt-6-astra"
 Item: TypeAlias = Mapping[str, JsonValue]
 """One item of the history, as the API has it."""
 
+_NEARLY: Final = 0.9
+"""Of its limit, what a response that was cut off there has at least: servers count it by themselves."""
 _MOST_TOKENS: Final = 2**53
 """No response has more; a server that says so cannot count."""
 
@@ -138,11 +140,10 @@ class Response:
     @property
     def cut_off_at(self) -> int | None:
         """After so many tokens it was cut off by the request's limit; None: it was not. Some servers call such a one `completed`."""
-        if self.most_output is None:
-            return None
-        if self.usage.output_tokens:
-            return self.most_output if self.usage.output_tokens >= self.most_output else None
-        return self.most_output if self.reason == "max_output_tokens" else None
+        most, used = self.most_output, self.usage.output_tokens
+        if self.reason == "max_output_tokens":  # by another limit, a smaller one of the model's, it has clearly less
+            return most if most is None or not used or used >= _NEARLY * most else None
+        return most if self.status == "completed" and used == most else None
 
     @property
     def calls(self) -> tuple[Call, ...]:

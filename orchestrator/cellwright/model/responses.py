@@ -34,7 +34,7 @@ from cellwright.model.base import AskedOtherwise, OnDelta, Request, Response, Re
 from cellwright.model.bounded import HEADERS, bound
 from cellwright.model.chain import Chain
 from cellwright.model.limiter import current, limiter_of
-from cellwright.model.output_limits import NO_LIMIT, OutputLimits
+from cellwright.model.output_limits import OutputLimits
 from cellwright.model.pictures import RefusedPictures
 from cellwright.model.profile import Profile, place_of, profile_of
 from cellwright.model.refusals import NO_KEY, Words
@@ -130,7 +130,7 @@ class ResponsesModel:
         """Ask, forward the pieces as they arrive, and return the whole response."""
         rounds, waited_s = 0, 0.0
         while True:
-            body = self._body(request)
+            body, most = self._body(request), self._sent_limit(request)
             try:
                 got = await self._tries.answered(partial(self._once, body, on_delta), on_delta, self._words.what)
             except GaveUp as gave_up:
@@ -138,9 +138,9 @@ class ResponsesModel:
                 if self._has_forgotten(gave_up.cause, body):
                     self._chain.forget()
                     on_delta(self._whole_again(request))
-                elif self._limits.refused(gave_up.cause, self._sent_limit(request, body)):
+                elif (said := self._limits.refused(gave_up.cause, most)) is not None:
                     request = replace(request, most_output=None)
-                    on_delta(AskedOtherwise(self._name, self.parameters(request), NO_LIMIT))
+                    on_delta(AskedOtherwise(self._name, self.parameters(request), said))
                 elif rounds < _PICTURE_ROUNDS and self._refused_pictures(gave_up.cause, body, rounds):
                     rounds += 1
                     on_delta(Retried(f"{self._words.what(gave_up.cause)}. It is asked again without that picture."))
@@ -151,7 +151,6 @@ class ResponsesModel:
                 continue
             items = as_offered(got.value.items, custom_tools=self._asking.custom_tools)
             waited_ms = round((waited_s + got.waited_s) * 1000)
-            most = self._sent_limit(request, body)
             return self._taken(request, replace(got.value, items=items, waited_ms=waited_ms, most_output=most))
 
     async def close(self) -> None:
@@ -243,10 +242,9 @@ class ResponsesModel:
             error.status_code in (400, 404) and "previous_response" in f"{error.param} {error.message}"
         )
 
-    def _sent_limit(self, request: Request, body: dict[str, JsonValue]) -> int | None:
-        """Return the request's limit as it was sent; None where it was not, or a smaller one of the user's."""
-        limit = self._limits.of(request, self._name, self._chosen())
-        return limit if limit is not None and body.get("max_output_tokens") == limit else None
+    def _sent_limit(self, request: Request) -> int | None:
+        """Return the request's limit as it is sent; None where it is not, or a smaller one of the user's."""
+        return self._limits.of(request, self._name, self._chosen())
 
     def _whole_again(self, request: Request) -> AskedOtherwise:
         reason = "The model server has forgotten the conversation. It is sent whole, and chained anew from there."

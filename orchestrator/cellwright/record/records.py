@@ -212,6 +212,8 @@ class ModelResponse(Noted):
     """From the request to the whole response."""
     waited_ms: Milliseconds = 0
     """Of it, what was waited before it was asked for: for the server's turn, and between tries."""
+    cut_off_at: int | None = None
+    """Tokens after which it was cut off, since the budget held no more: it is no part of the conversation. Absent: it was not."""
 
 
 class ModelFailed(Noted):

@@ -33,17 +33,38 @@ def test_request_without_a_limit_has_none() -> None:
     assert OutputLimits().of(Request("", (), ()), "m", {}) is None
 
 
-def test_limit_that_was_refused_is_not_sent_again_a_smaller_one_is_and_after_two_none() -> None:
+def test_number_that_is_too_large_for_a_server_has_smaller_ones_sent_next() -> None:
     limits = OutputLimits()
-    assert limits.refused(refusal("max_output_tokens is too large"), 20_000)
-    assert [limits.of(asked(most), "m", {}) for most in (30_000, 20_000, 19_999)] == [None, None, 19_999]
-    assert limits.refused(refusal("Unsupported parameter: 'max_output_tokens'."), 2_000)
+    assert limits.refused(refusal("max_output_tokens is too large: 20000"), 20_000) == (
+        "The model server does not take `max_output_tokens` as it was given (20,000). It is asked without: a response that is longer "
+        "than what is left of the budget is noticed once it is there."
+    )
+    assert [limits.of(asked(most), "m", {}) for most in (30_000, 20_000, 10_000, 9_999)] == [None, None, None, 9_999]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Unsupported parameter: 'max_output_tokens'.",
+        "Unknown parameter: 'max_output_tokens'.",
+        "Unrecognized request argument supplied: max_output_tokens",
+        "max_output_tokens is not supported with this model",
+    ],
+)
+def test_server_that_does_not_know_the_field_is_sent_it_never_again(message: str) -> None:
+    limits = OutputLimits()
+    assert limits.refused(refusal(message), 20_000) is not None
     assert limits.of(asked(16), "m", {}) is None
 
 
 def test_too_long_may_mean_the_limit_and_says_nothing_of_the_next() -> None:
     limits = OutputLimits()
-    assert limits.refused(refusal("This model's maximum context length is 16384 tokens. You requested 9000."), 9_000)
+    message = "maximum context length is 16384 tokens; you requested 9000 input tokens and 9000 max_output_tokens"
+    for status in (400, 413):
+        said = limits.refused(refusal(message, status=status), 9_000)
+        assert (said or "").startswith(
+            "The model server finds the request too long, which may be its limit of 9,000 tokens."
+        )
     assert limits.of(asked(9_000), "m", {}) == 9_000
 
 
@@ -58,7 +79,7 @@ def test_too_long_may_mean_the_limit_and_says_nothing_of_the_next() -> None:
     ids=["none was sent", "a fault of the server's", "another refusal", "no refusal"],
 )
 def test_what_is_no_refusal_of_the_limit_is_none(error: Exception, sent: int | None) -> None:
-    assert not OutputLimits().refused(error, sent)
+    assert OutputLimits().refused(error, sent) is None
 
 
 @pytest.mark.parametrize(
@@ -69,9 +90,22 @@ def test_what_is_no_refusal_of_the_limit_is_none(error: Exception, sent: int | N
         (900, 400, "incomplete", "max_output_tokens", None),
         (900, 0, "incomplete", "max_output_tokens", 900),
         (900, 0, "completed", None, None),
+        (900, 2_000, "completed", None, None),
+        (900, 890, "incomplete", "max_output_tokens", 900),
+        (900, 950, "incomplete", "content_filter", None),
         (None, 900, "incomplete", "max_output_tokens", None),
     ],
-    ids=["not told", "told", "by another limit", "uncounted", "uncounted, whole", "no limit"],
+    ids=[
+        "not told",
+        "told",
+        "by another limit",
+        "uncounted",
+        "uncounted, whole",
+        "not heeded",
+        "counted by itself",
+        "another end",
+        "no limit",
+    ],
 )
 def test_response_is_cut_off_by_its_tokens_where_they_are_counted(
     most: int | None, tokens: int, status: str, reason: str | None, cut_off_at: int | None

@@ -83,7 +83,7 @@ def test_show_tells_the_run_from_task_to_totals(closed_run: Path) -> None:
             f"folder   {closed_run}",
             "session opened: usable after 1.8 s, on python 3.13.5",
             "file copied in: a.csv (3 bytes)",
-            "turn 1: the model failed (status 503): The server was busy.",
+            "turn 1: no response (status 503): The server was busy.",
             "",
             "── turn 1 (900 ms)",
             "commentary: Look",
