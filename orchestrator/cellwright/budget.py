@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -203,16 +204,9 @@ class Meter:
 
         def most(model: str) -> int | None:
             price = self._prices.of(model) or self._prices.worst
-            if self._breaks(asks(put_in, ANY_OUTPUT), price) is None:
-                return None
-            least, beyond = LEAST_OUTPUT, ANY_OUTPUT
-            while beyond - least > 1:
-                between = (least + beyond) // 2
-                if self._breaks(asks(put_in, between), price) is None:
-                    least = between
-                else:
-                    beyond = between
-            return least
+            outputs = range(LEAST_OUTPUT, ANY_OUTPUT + 1)
+            fitting = bisect_left(outputs, 1, key=lambda output: self._breaks(asks(put_in, output), price) is not None)
+            return None if fitting == len(outputs) else outputs[max(0, fitting - 1)]
 
         return most
 
@@ -224,9 +218,8 @@ class Meter:
             used = Usage(self._known.expected(request), output)
         answers = self._known.learn(request, response, used)
         self._longest_answers = max(self._longest_answers, answers)
-        if (
-            response.status == "completed" and response.cut_off_at is None
-        ):  # else it says nothing of how long the next is
+        is_whole = response.status == "completed" and response.cut_off_at is None
+        if is_whole:  # else it says nothing of how long the next is
             self._longest_output = max(self._longest_output, used.output_tokens)
         self.tokens += used.total_tokens
         self._is_known = self._is_known and self.price is not None and self.price.of_said(response.usage) is not None

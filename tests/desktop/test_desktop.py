@@ -61,9 +61,7 @@ async def test_what_a_cell_left_is_shown_once_however_late_it_is_asked_for_and_f
 
 
 async def _what_is_left(keeper: DesktopKeeper) -> None:
-    while keeper.cell_ended(1):  # the first picture is always one of something new
-        await keeper.screenshot(left_by=1)
-        await asyncio.sleep(0.1)
+    await until(lambda: not keeper.cell_ended(1))  # the first picture is always one of something new
     connection = xlib.Display(keeper.display_name)
     _window(connection)
     assert keeper.cell_ended(2)
