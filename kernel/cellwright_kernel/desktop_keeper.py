@@ -210,6 +210,9 @@ class DesktopKeeper:
             await asyncio.wait({taking}, timeout=_PICTURE_S)
             if not taking.done():
                 await self._desktop.end_if_silent()  # if it was, the picture fails
+                await asyncio.wait({taking}, timeout=_PICTURE_S)
+            if not taking.done():  # its connection is to somebody else, who took the display's place and says nothing
+                raise NotUp("No screenshot could be taken: who listens in the display's place does not answer.")
             self._last = await taking
             return self._last
         finally:

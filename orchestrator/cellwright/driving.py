@@ -157,7 +157,9 @@ class Run:
             self.requesting.say(news, BUDGET)
         response = await self.requesting.respond(may_call=True)
         if response.cut_off_at is not None:
-            await self._wrap_up(f"the last response was cut off at {response.cut_off_at:,} tokens: no more is left")
+            await self._wrap_up(
+                f"the last response was cut off at {response.cut_off_at:,} tokens, which was all that it could have beside a summary"
+            )
         check_usable(response)
         check_ids(response.calls, self._history)
         self._history.respond(item.raw for item in response.items)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from PIL import ImageGrab
+from tests.waiting import GUARD_S
 from Xlib.display import Display
 
 from cellwright_kernel.desktop import Desktop
 from cellwright_kernel.python.x_connection import Connection
+from cellwright_kernel.screen import pictures as pictures_module
 from cellwright_kernel.screen.grab import Grabber
 from cellwright_kernel.screen.pictures import OwnConnection, Pictures
+from cellwright_kernel.screenshots import Screenshots
 from cellwright_kernel.wire import HostSettings
 
 pytestmark = [pytest.mark.slow]
@@ -46,6 +50,43 @@ async def test_without_shared_memory_the_picture_is_the_same(bare_desktop: Deskt
     assert other._memory is None
     shared.close()
     display.close()
+
+
+async def test_a_screen_that_grows_leaves_no_memory_behind_in_the_server(bare_desktop: Desktop) -> None:
+    display = Display(bare_desktop.display)
+    grabber = Grabber(display)
+    for size in (6_000_000, 7_000_000, 8_000_000, 9_000_000):
+        assert grabber._shared(size) is not None
+        grabber.grab()
+    display.sync()
+    server = bare_desktop._children["Xvnc"].pid
+    maps = await asyncio.to_thread(Path(f"/proc/{server}/maps").read_text)
+    assert maps.count("/SYSV") == 1
+    grabber.close()
+    display.close()
+
+
+async def test_a_picture_of_who_never_answers_is_given_up_and_does_not_hold_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hung, released = threading.Event(), threading.Event()
+
+    def never(_name: str) -> Display:
+        hung.set()
+        released.wait(GUARD_S)
+        raise ConnectionError
+
+    monkeypatch.setattr(pictures_module, "Display", never)
+    monkeypatch.setattr(pictures_module, "_END_S", 0.05)
+    shots = Screenshots(":1")
+    shots._is_watched = True
+    taking = asyncio.ensure_future(shots.take(None))
+    await asyncio.to_thread(hung.wait, GUARD_S)
+    taking.cancel()
+    async with asyncio.timeout(GUARD_S / 2):
+        await shots.stop()
+    released.set()
+    await asyncio.wait({taking})
 
 
 @pytest.mark.parametrize("region", [(0, 0, 1441, 10), (-1, 0, 5, 5), (0, 0, 0, 5), (0, 990, 5, 11), (1, 2, 3)])

@@ -99,7 +99,7 @@ async def test_a_response_that_would_break_the_budget_is_cut_off_and_its_code_do
     assert (outcome.status, outcome.summary, outcome.cells) == ("budget", "So far, so good.", 1)
     assert outcome.usage.total_tokens <= 20_000
     assert outcome.reason == (
-        f"The budget was spent (the last response was cut off at {limits[1]:,} tokens: no more is left)."
+        f"The budget was spent (the last response was cut off at {limits[1]:,} tokens, which was all that it could have beside a summary)."
     )
     emulator.play(Script.parse(LONG, form="yaml"))
     again = await gone_on(emulator, outcome.run_dir, Budget(tokens=200_000))

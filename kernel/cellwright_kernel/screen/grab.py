@@ -85,6 +85,7 @@ class Grabber:
         if self._is_refused:
             return None
         if self._memory is not None and self._memory.size < size:
+            self._memory.detach()
             self.close()
         if self._memory is None:
             try:
@@ -164,6 +165,10 @@ class _SharedMemory:
         pixels = (ctypes.c_ubyte * size).from_address(self._address + begin)
         return Image.frombytes("RGB", (width, bottom - top), memoryview(pixels).cast("B"), "raw", "BGRX", 0, 1)
 
+    def detach(self) -> None:
+        """Have the server let go of it, which by itself it does only once the connection ends."""
+        _Detach(display=self._display.display, onerror=CatchError(), opcode=self._opcode, segment=self._segment)
+
     def close(self) -> None:
         self._release()
 
@@ -193,6 +198,10 @@ class _Attach(rq.Request):  # type: ignore[misc]
         rq.Bool("read_only"),
         rq.Pad(3),
     )
+
+
+class _Detach(rq.Request):  # type: ignore[misc]
+    _request = rq.Struct(rq.Card8("opcode"), rq.Opcode(2), rq.RequestLength(), rq.Card32("segment"))
 
 
 class _GetImage(rq.ReplyRequest):  # type: ignore[misc]

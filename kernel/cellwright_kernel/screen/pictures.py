@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from PIL import Image
 from Xlib.display import Display
@@ -20,6 +20,8 @@ from Xlib.error import ConnectionClosedError, DisplayError, XError
 from cellwright_kernel.hung_up import has_hung_up
 from cellwright_kernel.screen.grab import Grabber
 from cellwright_kernel.screen.strips import Strips
+
+_END_S: Final = 1.0
 
 
 class Lender(Protocol):
@@ -115,9 +117,12 @@ class OwnConnection:
                 raise ConnectionError(f"The X display {self._name} does not answer ({gone}).") from None
 
     def close(self) -> None:
-        """Give it back; safe to call twice."""
-        with self._using:
-            self._drop()
+        """Give it back, unless whoever uses it never comes back from a server that says nothing; safe to call twice."""
+        if self._using.acquire(timeout=_END_S):
+            try:
+                self._drop()
+            finally:
+                self._using.release()
 
     def _drop(self) -> None:
         display, self._display = self._display, None

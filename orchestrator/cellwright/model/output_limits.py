@@ -41,14 +41,20 @@ class OutputLimits:
         users = chosen.get("max_output_tokens")
         return None if isinstance(users, int) and users <= most else most
 
-    def refused(self, error: Exception, sent: int | None) -> str | None:
+    def refused(self, error: Exception, sent: int | None, chosen: Mapping[str, JsonValue]) -> str | None:
         """Return what is said where it may be the limit that a request was refused for, and remember that; None: it is not.
 
         Args:
             error: The refusal.
             sent: The limit of ours that was in it; absent: there was none.
+            chosen: What the user gives with each request: a limit there would be sent instead, and be refused as well.
         """
-        if sent is None or not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 413, 422):
+        if (
+            "max_output_tokens" in chosen
+            or sent is None
+            or not isinstance(error, openai.APIStatusError)
+            or error.status_code not in (400, 413, 422)
+        ):
             return None
         if code_of(error) == "context_length_exceeded":
             return f"The model server finds the request too long, which may be its limit of {sent:,} tokens. {_ASKED_WITHOUT}"

@@ -138,7 +138,7 @@ class ResponsesModel:
                 if self._has_forgotten(gave_up.cause, body):
                     self._chain.forget()
                     on_delta(self._whole_again(request))
-                elif (said := self._limits.refused(gave_up.cause, most)) is not None:
+                elif (said := self._limits.refused(gave_up.cause, most, self._chosen())) is not None:
                     request = replace(request, most_output=None)
                     on_delta(AskedOtherwise(self._name, self.parameters(request), said))
                 elif rounds < _PICTURE_ROUNDS and self._refused_pictures(gave_up.cause, body, rounds):

@@ -35,7 +35,7 @@ def test_request_without_a_limit_has_none() -> None:
 
 def test_number_that_is_too_large_for_a_server_has_smaller_ones_sent_next() -> None:
     limits = OutputLimits()
-    assert limits.refused(refusal("max_output_tokens is too large: 20000"), 20_000) == (
+    assert limits.refused(refusal("max_output_tokens is too large: 20000"), 20_000, {}) == (
         "The model server does not take `max_output_tokens` as it was given (20,000). It is asked without: a response that is longer "
         "than what is left of the budget is noticed once it is there."
     )
@@ -53,15 +53,20 @@ def test_number_that_is_too_large_for_a_server_has_smaller_ones_sent_next() -> N
 )
 def test_server_that_does_not_know_the_field_is_sent_it_never_again(message: str) -> None:
     limits = OutputLimits()
-    assert limits.refused(refusal(message), 20_000) is not None
+    assert limits.refused(refusal(message), 20_000, {}) is not None
     assert limits.of(asked(16), "m", {}) is None
+
+
+def test_refusal_stands_where_the_user_gave_a_limit_that_would_be_sent_instead() -> None:
+    chosen = {"max_output_tokens": 30_000}
+    assert OutputLimits().refused(refusal("Unsupported parameter: 'max_output_tokens'."), 20_000, chosen) is None
 
 
 def test_too_long_may_mean_the_limit_and_says_nothing_of_the_next() -> None:
     limits = OutputLimits()
     message = "maximum context length is 16384 tokens; you requested 9000 input tokens and 9000 max_output_tokens"
     for status in (400, 413):
-        said = limits.refused(refusal(message, status=status), 9_000)
+        said = limits.refused(refusal(message, status=status), 9_000, {})
         assert (said or "").startswith(
             "The model server finds the request too long, which may be its limit of 9,000 tokens."
         )
@@ -79,7 +84,7 @@ def test_too_long_may_mean_the_limit_and_says_nothing_of_the_next() -> None:
     ids=["none was sent", "a fault of the server's", "another refusal", "no refusal"],
 )
 def test_what_is_no_refusal_of_the_limit_is_none(error: Exception, sent: int | None) -> None:
-    assert OutputLimits().refused(error, sent) is None
+    assert OutputLimits().refused(error, sent, {}) is None
 
 
 @pytest.mark.parametrize(
